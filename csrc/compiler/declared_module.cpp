@@ -10,6 +10,10 @@ slang::IModule* DeclaredModule::load(const Load& load, std::string* diagnostics)
   SourceFiles& files = session_.files();
   slang::IModule* module = load_knowing_files(load, diagnostics);
   const std::string said = module == nullptr ? *diagnostics : "";
+  while (module == nullptr && session_.differentiates_more(request_, *diagnostics)) {
+    module = load_knowing_files(load, diagnostics);
+  }
+  if (module == nullptr && session_.differentiates_none(request_)) module = load_knowing_files(load, diagnostics);
   for (int attempts = 0; module == nullptr && files.has_declared() && files.refusal().empty(); ++attempts) {
     declare_less(*diagnostics, attempts < 3);
     module = load_knowing_files(load, diagnostics);

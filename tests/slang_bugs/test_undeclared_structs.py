@@ -226,7 +226,8 @@ def test_a_kernel_keeps_its_struct_parameter_as_a_constant(module: torch_slang.M
 REFUSED = """
 struct Kept { double a; double b; double sum() { return a + b; } }
 struct Other { double a; double b; }
-Kept kept_of(double x) { return { x, x }; }
+double plain(double x) { return x; }
+Kept kept_of(double x) { return { plain(x), x }; }
 [Differentiable] double lost(double x) { Kept k = kept_of(x); return k.a * x; }
 [Differentiable] double lost_too(double x) { Kept k = { x, x }; return k.a * x; }
 [Differentiable] double local(double x) { struct Local { double a; double b; }; Local l = { x, x }; return l.a * l.b; }
@@ -256,6 +257,54 @@ def test_a_refused_struct_names_the_line_that_does_not_compile(refused: torch_sl
     x = torch.tensor([2.0], dtype=torch.float64, requires_grad=True)
     with pytest.raises(RuntimeError, match=r"(?s)call to non-backward-differentiable function `kept_of`"):
         refused.lost(x).backward()
+
+
+RETURNED = """
+struct Camera { double3 eye; double scale; [Differentiable] double3 far() { return eye * scale; } }
+struct Hit { double t; int id; }
+namespace scene
+{
+    Camera camera_of(TensorView<double> where, double3 eye) { return { eye + where[0u], where[1u] }; }
+    struct Sphere { double r; Hit hit(double x) { Hit h = { x * x * r, 3 }; return h; } }
+    T twice<T : __BuiltinFloatingPointType>(T x) { return x + x; }
+}
+Hit both(double x) { Hit h = moved({ x, 1 }); return h; }
+Hit moved(Hit h) { return { h.t * h.t, h.id + 1 }; }
+[Differentiable] double3 seen(Camera camera, double3 x) { return camera.far() * x + camera.eye; }
+[Differentiable] double sphere(double x) { scene.Sphere s = { x }; Hit h = s.hit(x); return h.t * h.id; }
+[Differentiable] double chained(double x) { Hit h = both(x); return h.t * h.id; }
+[Differentiable] double constant(double x) { Hit h = no_diff both(x); return h.t * x; }
+[PyBindCUDA(Auto)] [CudaKernel] [Differentiable]
+void project([Shape("N, 3")] DiffTensorView<double> x, [Shape("2")] TensorView<double> where, [Out("N, 3")] DiffTensorView<double> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i >= x.size(0)) return;
+    double3 at = double3(x[i, 0], x[i, 1], x[i, 2]);
+    let camera = scene.camera_of(where, double3(where[0u]));
+    let own = scene.camera_of(where, at);
+    let r = seen(camera, at) + seen(own, at);
+    y[i, 0] = r.x; y[i, 1] = r.y; y[i, 2] = r.z;
+}
+"""
+
+
+def test_functions_that_return_a_struct_carry_its_derivative(device: torch.device) -> None:
+    module = torch_slang.load(source=RETURNED, name="undeclared_returned", namespace="undeclared_returned")
+    x = torch.tensor([0.5, -1.5], dtype=torch.float64, device=device, requires_grad=True)
+    references = {"sphere": 3 * x**3, "chained": 2 * x * x, "constant": (x * x).detach() * x}
+    for name, expected in references.items():
+        result = getattr(module, name)(x)
+        torch.testing.assert_close(result, expected)
+        torch.testing.assert_close(*(torch.autograd.grad(r.sum(), x)[0] for r in (result, expected)))
+    points = torch.randn(5, 3, dtype=torch.float64, device=device, requires_grad=True)
+    where = torch.tensor([0.3, 0.7], dtype=torch.float64, device=device)
+    eyes = torch.full((3,), 0.6, dtype=torch.float64, device=device), points + 0.3
+    expected = sum(eye * 0.7 * points + eye for eye in eyes)
+    result = module.project(points, where)
+    torch.testing.assert_close(result, expected)
+    weights = torch.randn_like(points)
+    torch.testing.assert_close(*(torch.autograd.grad(r, points, weights)[0] for r in (result, expected)))
+    assert torch.autograd.gradcheck(lambda x: module.project(x, where), points)
 
 
 def test_other_structs_of_the_file_carry_derivatives(refused: torch_slang.Module) -> None:

@@ -64,6 +64,10 @@ bool FunctionHead::is_differentiable() const {
 
 bool FunctionHead::has_own_derivative() const { return has("BackwardDerivative") || has("ForwardDerivative"); }
 
+bool FunctionHead::may_become_differentiable() const {
+  return !is_kernel() && !is_differentiable() && !has_own_derivative() && !has("TreatAsDifferentiable");
+}
+
 std::vector<FunctionHead> function_heads(const SourceCode& code) {
   std::vector<FunctionHead> found;
   size_t behind = 0;  // the statement or declaration that ended last

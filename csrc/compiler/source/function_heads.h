@@ -20,6 +20,7 @@ struct FunctionHead {
   bool is_kernel() const;
   bool is_differentiable() const;    // as Slang derives it
   bool has_own_derivative() const;
+  bool may_become_differentiable() const;  // the user says nothing of its derivative
 };
 
 std::vector<FunctionHead> function_heads(const SourceCode& code);

@@ -57,6 +57,19 @@ std::string behind_prelude(const std::string& emitted) {
 // Slang's error of a call whose function has no derivative.
 bool lacks_derivative(std::string_view diagnostics) { return diagnostics.find("[E41022]") != std::string_view::npos; }
 
+// The last names of the functions that such errors are about: `scene.trace<float>` is `trace`.
+Names functions_without_derivative(const std::string& diagnostics) {
+  constexpr std::string_view kBefore = "-differentiable function `";
+  Names names;
+  if (!lacks_derivative(diagnostics)) return names;
+  for (size_t at = 0; (at = diagnostics.find(kBefore, at)) != std::string::npos;) {
+    at += kBefore.size();
+    const std::string name = diagnostics.substr(at, diagnostics.find_first_of("`<", at) - at);
+    names.insert(name.substr(name.find_last_of(".:") + 1));
+  }
+  return names;
+}
+
 std::vector<const char*> search_paths(const CompileRequest& request) {
   std::vector<const char*> paths;
   for (const std::string& folder : request.include_dirs) paths.push_back(folder.c_str());
@@ -204,6 +217,19 @@ void Session::declare(const CompileRequest& request, Declaring how, Names kept) 
 bool Session::declares_more(const CompileRequest& request) {
   if (!files_.would_declare_more()) return false;
   declare(request, files_.declaring(), files_.kept_structs());
+  return true;
+}
+
+bool Session::differentiates_more(const CompileRequest& request, const std::string& diagnostics) {
+  const Names functions = functions_without_derivative(diagnostics);
+  if (functions.empty() || !files_.differentiate(functions)) return false;
+  open(request, Library::AsBuilt, Output::Kernels);
+  return true;
+}
+
+bool Session::differentiates_none(const CompileRequest& request) {
+  if (!files_.differentiate({})) return false;
+  open(request, Library::AsBuilt, Output::Kernels);
   return true;
 }
 

@@ -59,6 +59,9 @@ class Session {
   // Declares the structs of the files so, or more of them once all files are known: Note [undeclared structs]. Opened anew if so.
   void declare(const CompileRequest& request, Declaring how, Names kept);
   bool declares_more(const CompileRequest& request);
+  // The functions that Slang has refused a file for, and that may, become [Differentiable] (the same Note), or none is any longer.
+  bool differentiates_more(const CompileRequest& request, const std::string& diagnostics);
+  bool differentiates_none(const CompileRequest& request);
 
   // Note [functions on demand]
   //   Functions of Slang's core without derivatives (floor, fract, max3, ...) have one in the module torch_slang.functions. It takes

@@ -116,13 +116,13 @@ void SourceFiles::declare(ChangingSource& source) {
   const bool has_derivatives = names_.count("Differentiable") > 0 || names_.count("BackwardDifferentiable") > 0;
   if (!changes_.derivatives || !has_derivatives) return;
   Declared& declared = declared_[source.text()];
-  declared = {source.file(), "", StructFacts(source.code())};
+  declared = {source.file(), "", StructFacts(source.code(), differentiated_)};
   declare_beside(source, declared.facts);
   declared.text = source.text();
 }
 
 UndeclaredStructs SourceFiles::structs() const {
-  UndeclaredStructs structs(kept_structs_);
+  UndeclaredStructs structs(kept_structs_, differentiated_);
   for (const auto& [path, facts] : facts_) structs.add(facts, path);
   for (const auto& [source, declared] : declared_) structs.add(declared.facts, "its text");
   structs.decide();
@@ -131,7 +131,7 @@ UndeclaredStructs SourceFiles::structs() const {
 
 // Beside all that is known of the files.
 void SourceFiles::declare_beside(ChangingSource& source, const StructFacts& own) const {
-  UndeclaredStructs structs(kept_structs_);
+  UndeclaredStructs structs(kept_structs_, differentiated_);
   for (const auto& [path, facts] : facts_) structs.add(facts, path);
   structs.add(own, "");
   structs.decide();
@@ -145,6 +145,24 @@ void SourceFiles::declare(Declaring how, Names kept) {
   changes_.declaring = how;
   kept_structs_ = std::move(kept);
   declared_.clear();
+}
+
+bool SourceFiles::differentiate(const Names& functions) {
+  const UndeclaredStructs structs = this->structs();
+  Names differentiated = functions.empty() ? Names() : differentiated_;
+  for (const std::string& function : functions) {
+    const bool may = std::any_of(declared_.begin(), declared_.end(), [&](const auto& one) {
+      return structs.may_differentiate(SourceCode(one.first, one.second.path), function);
+    });
+    if (may) differentiated.insert(function);
+  }
+  if (differentiated == differentiated_) return false;
+  differentiated_ = std::move(differentiated);
+  for (const auto& [path, code] : contents_) {
+    if (code != nullptr && !is_compiled_module(path)) facts_.insert_or_assign(path, StructFacts(*code, differentiated_));
+  }
+  declared_.clear();
+  return true;
 }
 
 bool SourceFiles::has_declared() const {
@@ -167,6 +185,7 @@ void SourceFiles::take(const SourceFiles& others) {
   backwards_ = others.backwards_;
   facts_ = others.facts_;
   kept_structs_ = others.kept_structs_;
+  differentiated_ = others.differentiated_;
 }
 
 void SourceFiles::take(const std::string& path, const std::string& text) { enter(absolute_path(path), text); }
@@ -188,7 +207,7 @@ const SourceCode* SourceFiles::enter(const std::string& absolute, const std::opt
   }
   fill_placeholders(*code, defines_);
   if (code->is_edited()) code = std::make_unique<SourceCode>(code->edited(), absolute);
-  if (!is_compiled_module(absolute)) facts_.insert_or_assign(absolute, StructFacts(*code));
+  if (!is_compiled_module(absolute)) facts_.insert_or_assign(absolute, StructFacts(*code, differentiated_));
   return (contents_[absolute] = std::move(code)).get();
 }
 

@@ -84,6 +84,10 @@ class SourceFiles final : public FileSystem {
   bool would_declare_more() const;
   UndeclaredStructs structs() const;
   const Names& kept_structs() const { return kept_structs_; }
+  const Names& differentiated() const { return differentiated_; }
+  // Those of the functions that may become [Differentiable] do so, or, if there are no names, those that had become so no longer do.
+  // False: nothing has changed.
+  bool differentiate(const Names& functions);
   // Note [functions on demand]. False: they are already.
   const LeftOutRepairs& left_out() const { return changes_.left_out; }
   bool import_functions() { return !std::exchange(imports_functions_, true); }
@@ -117,7 +121,7 @@ class SourceFiles final : public FileSystem {
     StructFacts facts;
   };
   std::map<std::string, Declared> declared_;  // by the text that it was
-  Names kept_structs_;
+  Names kept_structs_, differentiated_;
   bool imports_functions_ = false;
 };
 

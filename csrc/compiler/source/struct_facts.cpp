@@ -61,14 +61,15 @@ std::string scope_of(const SourceCode& code, size_t token) {
   return scope;
 }
 
-void add_functions(const SourceCode& code, StructFacts& facts) {
+void add_functions(const SourceCode& code, const Names& differentiated, StructFacts& facts) {
   for (const FunctionHead& head : function_heads(code)) {
     if (head.is_kernel()) {
       for (size_t at = head.open; at < head.close; ++at) {
         if (code.is_name(at)) facts.of_kernels.emplace(code[at]);
       }
     }
-    if (!head.is_differentiable()) continue;
+    const bool becomes = head.may_become_differentiable() && differentiated.count(code[head.name]) > 0;
+    if (!head.is_differentiable() && !becomes) continue;
     Names names;  // a kernel's own parameters are constants, if they are structs that nobody declares
     for (size_t at = head.is_kernel() ? head.body : head.type; at < head.end; ++at) {
       if (code.is_name(at) && at != head.name) names.emplace(code[at]);
@@ -85,10 +86,10 @@ void add_functions(const SourceCode& code, StructFacts& facts) {
 
 }  // namespace
 
-StructFacts::StructFacts(const SourceCode& code) {
+StructFacts::StructFacts(const SourceCode& code, const Names& differentiated) {
   types = type_declarations(code);
   add_extensions(code, *this);
-  add_functions(code, *this);
+  add_functions(code, differentiated, *this);
   add_out_parameters(code, outs);
   for (size_t at = 0; at + 1 < code.size(); ++at) {
     if (!code.is_name(at)) continue;

@@ -25,7 +25,12 @@ class Declarer {
       if (all_.declared_.count(type.name) > 0 && (type.is_interface ? how_ == Declaring::All : all_.may_declare(type)))
         declare(type, heads);
     }
-    for (const FunctionHead& head : heads) keep_signature(head);
+    for (const FunctionHead& head : heads) {
+      keep_signature(head);
+      if (head.may_become_differentiable() && all_.differentiated_.count(code_[head.name]) > 0) {
+        code_.insert(head.begin, "[Differentiable] ");
+      }
+    }
   }
 
  private:
@@ -163,6 +168,16 @@ bool UndeclaredStructs::may_declare_interface(const TypeDeclaration& type) const
 
 void UndeclaredStructs::declare_in(SourceCode& code, Declaring how) const {
   if (how != Declaring::None && !declared_.empty()) Declarer(*this, code, how).declare();
+}
+
+bool UndeclaredStructs::may_differentiate(const SourceCode& code, std::string_view function) const {
+  for (const FunctionHead& head : function_heads(code)) {
+    if (code[head.name] != function || !head.may_become_differentiable()) continue;
+    for (size_t at = head.type; at < head.name; ++at) {
+      if (declared_.count(code[at]) > 0) return true;
+    }
+  }
+  return false;
 }
 
 // What a struct that stays as it is is made of decides whether its values may have a derivative.

@@ -23,6 +23,8 @@ namespace torch_slang {
 //       declared here becomes `no_diff`: it is passed as before. So do the parameters of functions whose derivative is written by
 //       the user, or called by name: it has the parameters that the user gave it.
 //     - Constructors of such structs become [Differentiable].
+//   A function that returns such a struct and is called where a derivative is wanted becomes [Differentiable] if Slang asks for that
+//   (E41022): to Slang its value was a constant, as the struct was. It often makes one of tensors that have no derivative.
 //   Where that does not compile, the structs that Slang's messages name stay as they are, or less is done (Declaring), at last
 //   nothing. The derivatives of functions that have values of such a struct, or call one that has, are then refused, with what
 //   Slang said.
@@ -36,7 +38,8 @@ struct NamesInFunction {
 // What one source has to say.
 struct StructFacts {
   StructFacts() = default;
-  explicit StructFacts(const SourceCode& code);
+  // `differentiated`: functions that become [Differentiable].
+  explicit StructFacts(const SourceCode& code, const Names& differentiated = {});
 
   std::vector<TypeDeclaration> types;
   Names extended;       // extension X : IDifferentiable
@@ -54,8 +57,9 @@ struct StructFacts {
 // What all sources of a module say together.
 class UndeclaredStructs {
  public:
-  // `kept`: these stay as they are.
-  explicit UndeclaredStructs(Names kept = {}) : kept_(std::move(kept)) {}
+  // `kept`: these stay as they are. `differentiated`: these functions become [Differentiable].
+  explicit UndeclaredStructs(Names kept = {}, Names differentiated = {})
+      : kept_(std::move(kept)), differentiated_(std::move(differentiated)) {}
 
   void add(const StructFacts& facts, const std::string& path);
   void decide();  // when all are added
@@ -68,6 +72,8 @@ class UndeclaredStructs {
   // The names in a differentiable function, and in those that it names.
   Names names_reached(const std::string& qualified_name) const;
   void declare_in(SourceCode& code, Declaring how) const;
+  // Whether a function of the name may become [Differentiable]: it is in the code, and returns a struct that is declared.
+  bool may_differentiate(const SourceCode& code, std::string_view function) const;
   // Of the structs that ought to be declared, and are not, one whose values the function or what it calls may have: its name, and
   // where it is. What it calls goes by last names: one of two functions of a name may be refused for the other, but none is missed.
   std::optional<std::pair<std::string, std::string>> lost_in(const std::string& qualified_name, Declaring how) const;
@@ -80,7 +86,7 @@ class UndeclaredStructs {
   bool may_declare_interface(const TypeDeclaration& type) const;
   bool is_lost(const TypeDeclaration& type, Declaring how) const;
 
-  const Names kept_;
+  const Names kept_, differentiated_;
   std::vector<std::pair<TypeDeclaration, std::string>> types_;  // with their files
   std::map<std::string, const TypeDeclaration*, std::less<>> by_name_;
   StructFacts all_;

@@ -524,7 +524,7 @@ struct S { private float hidden; float shown; }
 
 BOOST_AUTO_TEST_CASE(every_function_of_the_survey_compiles) {
   CompileRequest request;
-  request.path = join_path(parent_path(parent_path(__FILE__)), "kernels/functions_survey.slang");
+  request.path = join_path(parent_path(parent_path(__FILE__)), "helpers/kernels/functions_survey.slang");
   const Program described = run_compiler(request, Extent::DescribeOnly);
   std::string refused;
   for (const Function& function : described.functions) {

@@ -275,7 +275,8 @@ Hit moved(Hit h) { return { h.t * h.t, h.id + 1 }; }
 [Differentiable] double chained(double x) { Hit h = both(x); return h.t * h.id; }
 [Differentiable] double constant(double x) { Hit h = no_diff both(x); return h.t * x; }
 [PyBindCUDA(Auto)] [CudaKernel] [Differentiable]
-void project([Shape("N, 3")] DiffTensorView<double> x, [Shape("2")] TensorView<double> where, [Out("N, 3")] DiffTensorView<double> y)
+void project([Shape("N, 3")] DiffTensorView<double> x, [Shape("2")] TensorView<double> where,
+    [Out("N, 3")] DiffTensorView<double> y)
 {
     uint i = cudaGlobalIdx().x;
     if (i >= x.size(0)) return;

@@ -159,7 +159,8 @@ bool SourceFiles::differentiate(const Names& functions) {
   if (differentiated == differentiated_) return false;
   differentiated_ = std::move(differentiated);
   for (const auto& [path, code] : contents_) {
-    if (code != nullptr && !is_compiled_module(path)) facts_.insert_or_assign(path, StructFacts(*code, differentiated_));
+    if (code != nullptr && !is_compiled_module(path))
+      facts_.insert_or_assign(path, StructFacts(*code, differentiated_));
   }
   declared_.clear();
   return true;

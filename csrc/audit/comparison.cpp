@@ -261,7 +261,7 @@ class FirstOrder {
     const auto value = [&](double step) {
       return derivatives.dot(g, without_nan(derivatives.values(moved(x, step, t)), g));
     };
-    const Slopes known = central_differences(value, precision_.step);
+    Slopes known = central_differences(value, precision_.step);
     at::Tensor reference = known.slope, terms = derivatives.size_of_dot(gradients, t);
     if (has_tangents) {
       const Tensors tangents = without_nan(outputs, g);
@@ -271,7 +271,15 @@ class FirstOrder {
       reference = at::where(known.is_smooth, reference, NAN);
       terms = terms + known.slope.abs() + known.error / precision_.agreement;
     }
-    const Points points = compare(reference, derivatives.dot(gradients, t), terms, known, precision_);
+    const at::Tensor found = derivatives.dot(gradients, t);
+    Points points = compare(reference, found, terms, known, precision_);
+    if (points.both_wrong > 0) {
+      // A step over many periods does not see the sine of a large number. A much smaller one does.
+      const at::Tensor fine = central_differences(value, precision_.fine_step).slope;
+      const at::Tensor agrees = (fine - known.slope).abs() <= 0.1 * (found - known.slope).abs();
+      known.is_smooth = known.is_smooth.logical_and(agrees);
+      points = compare(reference, found, terms, known, precision_);
+    }
     if (points.wrong > 0 && has_tangents && argument_.empty())
       argument_ = culprit(derivatives, x, t, g, gradients, points.row);
     all_.add(points);

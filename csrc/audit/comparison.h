@@ -26,9 +26,10 @@ namespace torch_slang::audit {
 struct Precision {
   double agreement;  // a smaller difference is rounding; relative to the sum of the absolute values of all terms
   double step;  // of central differences, in parts of an input's size
+  double fine_step;  // a much smaller one
   int points;  // how many have to show that a derivative is wrong
 };
-constexpr Precision kDouble{1e-6, 1e-4, 2}, kSingle{2e-2, 2e-2, 8};
+constexpr Precision kDouble{1e-6, 1e-4, 1e-9, 2}, kSingle{2e-2, 2e-2, 4e-3, 8};
 
 struct Verdict {
   Outcome outcome;

@@ -131,6 +131,11 @@ RIGHT: dict[str, tuple[str, Callable[[], list[Any]], str]] = {
         lambda: [leaf(50)],
         "agrees",
     ),
+    "the sine of a large number": (
+        "[Differentiable] float f(float x, float y) { return x * tanh(8 * y) + sin(x); }",
+        lambda: [leaf(50).detach().mul_(1e7).requires_grad_(), leaf(50).detach().mul_(1e7).requires_grad_()],
+        "agrees",
+    ),
     "singular": (
         "[Differentiable] float f(float x) { return sqrt(x) + log(x) + 1 / x; }",
         lambda: [torch.tensor([0.0, -1, 0, 2]).requires_grad_()],

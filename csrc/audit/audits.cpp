@@ -22,7 +22,7 @@
 namespace torch_slang::audit {
 namespace {
 
-constexpr const char* kFormat = "2";  // the version of the cache entries: another one when audits compare otherwise
+constexpr const char* kFormat = "3";  // the version of the cache entries: another one when audits compare otherwise
 
 bool is_of_tangents(const Operator& op) { return !op.signature().function.tangents_of.empty(); }
 
@@ -55,7 +55,7 @@ std::string listed(const std::vector<ElementType>& types) {
   return text;
 }
 
-// Empty if there is none, as where an operator's text was made before.
+// Names the compiler that makes texts here. Empty where no compiler is installed: all texts come from the disk cache then.
 std::string stamp_of_compiler() {
   try {
     return compiler_stamp();
@@ -64,7 +64,7 @@ std::string stamp_of_compiler() {
   }
 }
 
-// Of the text that the audit is about, and of the compiler: it also made the forward derivative that the text is compared with.
+// The key names the backward's text, and the compiler: the forward derivative that it is compared with is made by that too.
 std::string cache_key_of(const Operator& called, const Audits::Key& key) {
   const DeviceText& text = called.signature().text(OpKind::Backward, key.types, key.sizes);
   Digest digest;

@@ -143,8 +143,10 @@ struct Points {
 };
 
 // Tensors have one number for each row. `terms`: the sum of the absolute values of what `reference` and `found` are sums of.
+// `fine_slope`: gives the slopes that a much smaller step finds, which does see the sine of a large number. It is asked for only
+// where both derivatives look wrong.
 Points compare(const at::Tensor& reference, const at::Tensor& found, const at::Tensor& terms, const Slopes& known,
-               const Precision& precision) {
+               const std::function<at::Tensor()>& fine_slope, const Precision& precision) {
   Points points;
   const at::Tensor finite = reference.isfinite().logical_and(found.isfinite()).logical_and(terms.isfinite());
   const at::Tensor distance = (reference - found).abs();
@@ -154,12 +156,13 @@ Points compare(const at::Tensor& reference, const at::Tensor& found, const at::T
   const at::Tensor fits_found = off <= 0.05 * distance;
   const at::Tensor is_wrong = can_tell.logical_and(fits_found.logical_not());
   const at::Tensor are_off = off > 1e-3 * (terms + known.slope.abs());
-  const at::Tensor both_wrong = finite.logical_and(apart.logical_not())
-                                    .logical_and(known.is_smooth)
-                                    .logical_and(are_off)
-                                    .logical_and(known.error <= 0.02 * off)
-                                    .logical_and(found.abs() * precision.step <= kMostChange);
+  at::Tensor both_wrong = finite.logical_and(apart.logical_not())
+                              .logical_and(known.is_smooth)
+                              .logical_and(are_off)
+                              .logical_and(known.error <= 0.02 * off)
+                              .logical_and(found.abs() * precision.step <= kMostChange);
   const auto count = [](const at::Tensor& rows) { return rows.sum().item<int64_t>(); };
+  if (count(both_wrong) > 0) both_wrong = both_wrong.logical_and((fine_slope() - known.slope).abs() <= 0.1 * off);
   points.finite = count(finite);
   points.apart = count(apart);
   points.wrong = count(is_wrong);
@@ -261,7 +264,7 @@ class FirstOrder {
     const auto value = [&](double step) {
       return derivatives.dot(g, without_nan(derivatives.values(moved(x, step, t)), g));
     };
-    Slopes known = central_differences(value, precision_.step);
+    const Slopes known = central_differences(value, precision_.step);
     at::Tensor reference = known.slope, terms = derivatives.size_of_dot(gradients, t);
     if (has_tangents) {
       const Tensors tangents = without_nan(outputs, g);
@@ -272,14 +275,8 @@ class FirstOrder {
       terms = terms + known.slope.abs() + known.error / precision_.agreement;
     }
     const at::Tensor found = derivatives.dot(gradients, t);
-    Points points = compare(reference, found, terms, known, precision_);
-    if (points.both_wrong > 0) {
-      // A step over many periods does not see the sine of a large number. A much smaller one does.
-      const at::Tensor fine = central_differences(value, precision_.fine_step).slope;
-      const at::Tensor agrees = (fine - known.slope).abs() <= 0.1 * (found - known.slope).abs();
-      known.is_smooth = known.is_smooth.logical_and(agrees);
-      points = compare(reference, found, terms, known, precision_);
-    }
+    const auto fine_slope = [&] { return central_differences(value, precision_.fine_step).slope; };
+    const Points points = compare(reference, found, terms, known, fine_slope, precision_);
     if (points.wrong > 0 && has_tangents && argument_.empty())
       argument_ = culprit(derivatives, x, t, g, gradients, points.row);
     all_.add(points);
@@ -370,7 +367,7 @@ Verdict compare_second(Derivatives& derivatives, const Precision& precision, boo
     const at::Tensor reference = at::where(slopes.is_smooth, slopes.slope, NAN);
     const at::Tensor terms =
         derivatives.size_of_dot(second, u) + slopes.slope.abs() + slopes.error / precision.agreement;
-    all.add(compare(reference, found, terms, slopes, precision));
+    all.add(compare(reference, found, terms, slopes, [&] { return slopes.slope; }, precision));
   }
   if (all.finite == 0) {
     return {Outcome::NotAudited,

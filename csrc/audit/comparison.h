@@ -8,11 +8,11 @@
 //   differences of two steps are nearer to each other than the two derivatives are. One point is not enough.
 //   Points are the call's own, others near them, and, of plain functions, others of both signs and small integers, so that branches and
 //   loops are gone through which the first call does not know.
-//   Where the two agree with each other, both may have lost the same part: central differences show that too. But they know nothing
-//   of values that the user makes constants (no_diff, detach), nor of conversions to fewer bits, whose derivative is 1 by definition.
-//   In a function that may have such they say nothing where the two derivatives agree.
-//   A second derivative, the gradient of (g, J t), is compared with central differences of J t, which was compared before. Those vary
-//   what is a constant too, so in a function that may have such a difference is told and no fault.
+//   Where the two agree with each other, both may have lost the same part: central differences show that too. But they vary what the
+//   user makes a constant (no_diff, detach), and they round at a conversion to fewer bits, whose derivative is 1 by definition. So a
+//   function that may have a constant or such a conversion (`has_constants`) is not called wrong where its two derivatives agree.
+//   A second derivative, the gradient of (g, J t), is compared with central differences of J t, which the first audit compared. They
+//   vary constants too: for a function that may have one, explain() tells of a difference, and nothing raises.
 #pragma once
 
 #include <string>

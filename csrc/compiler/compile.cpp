@@ -379,39 +379,29 @@ class Compilation {
            (one.direction == Direction::Tangents && described(one.function).function.is_kernel);
   }
 
-  // Whether functions with interfaces become generic: of the module's own file alone, or of others too.
-  enum class Generic { None, OwnFile, AllFiles };
-
-  Generic generic_tensors(const std::string& own) const {
-    const std::vector<const SourceCode*> sources = session_.sources();
-    if (!may_have_generic_tensors(sources)) return Generic::None;
-    const auto changes = [&](const SourceCode* one) { return one->text() != own && takes_tensors(*one); };
-    return std::any_of(sources.begin(), sources.end(), changes) ? Generic::AllFiles : Generic::OwnFile;
-  }
-
   Loaded load_wrappers(const std::vector<Instantiation>& instantiations, Derivatives derivatives) {
     const std::string import = described(instantiations.front().function).imported_from;
     std::string source = undefine_macros(request_) + "#line 1 \"torch_slang wrapper\"\n";
     for (const Instantiation& one : instantiations) source += wrapper_source(described(one.function), one);
     if (needs_order_2(instantiations.front())) source += known_pairs(functions_, import);
+    const Stores stores = derivatives == Derivatives::StoresApart ? Stores::Apart : Stores::AsWritten;
     Loaded loaded;
     const auto load = [&](Session& session, const std::string& text) {
       loaded.session = &session;
       const ModuleSource copy = modules_.next_copy(text + "\n" + source, import);
-      const Stores stores = derivatives == Derivatives::StoresApart ? Stores::Apart : Stores::AsWritten;
       loaded.module = derivatives == Derivatives::None ? session.load(copy, &loaded.diagnostics)
                                                        : session.load_promoted(copy, stores, &loaded.diagnostics);
       return loaded.module != nullptr;
     };
     const std::string own = modules_.text(import), path = modules_.path(import);
-    const Generic generic = generic_tensors(own);
-    if (generic == Generic::AllFiles) {
+    const GenericTensors generic = generic_tensors(session_.sources(), own);
+    if (generic == GenericTensors::AllFiles) {
       Session& session = sibling_for(instantiations.front(), generic_, /*generic_tensors=*/true);
       if (load(session, session.files().with_library(with_generic_tensors(own), path))) return loaded;
     }
     Session& session = session_for(instantiations.front(), derivatives);
     const std::string text = &session == &session_ ? source_ : session.files().with_library(own, path);
-    if (generic == Generic::OwnFile && load(session, with_generic_tensors(text))) return loaded;
+    if (generic == GenericTensors::OwnFile && load(session, with_generic_tensors(text))) return loaded;
     load(session, text);
     return loaded;
   }

@@ -52,7 +52,7 @@ void call_kernel(const RegisteredFamily& family, const std::shared_ptr<const Ope
   stack->insert(stack->end(), std::make_move_iterator(call.begin()), std::make_move_iterator(call.end()));
 }
 
-// Of no samples: what a sample's result would be like says the meta device.
+// The results of a call without samples. The meta device says what the result of one sample would be like.
 Results results_of_none(const Operator& op, OpKind kind, const MappedArguments& arguments, const Stack& stack) {
   std::vector<c10::IValue> one(stack.end() - static_cast<int64_t>(arguments.count()), stack.end());
   c10::Device device = c10::kCPU;
@@ -73,7 +73,7 @@ Results results_of_none(const Operator& op, OpKind kind, const MappedArguments& 
   return results;
 }
 
-// Whether broadcasting will not do for this call: the function sees tensors whole, which no broadcasting puts beside each other.
+// Whether this call cannot be done by broadcasting. A tensor that the function sees whole does not broadcast.
 bool needs_loop(const Operator& op, OpKind kind, const MappedArguments& arguments) {
   const Function& function = op.signature().function;
   if (!sees_tensors(function)) return false;
@@ -85,7 +85,7 @@ bool needs_loop(const Operator& op, OpKind kind, const MappedArguments& argument
   return false;
 }
 
-// A call for each sample, one after the other. Puts results in place of the arguments: of all samples, in front.
+// Calls the op for each sample in turn. Puts the stacked results, samples in front, in place of the arguments on the stack.
 void call_in_loop(const c10::OperatorHandle& handle, const Operator& op, OpKind kind, const MappedArguments& arguments,
                   Stack* stack) {
   const size_t results = op.signature().of(kind)->results.size();

@@ -19,8 +19,8 @@
 
 namespace torch_slang {
 
-// A call of which torch.vmap maps over some arguments.
-// Puts results in place of the arguments, those of all samples, in front. `given`: the arguments with their wrappers, for messages.
+// Runs a call of which torch.vmap maps over some arguments. Puts the results in place of the arguments on the stack, with the samples
+// as their first dimension. `given`: the arguments with their wrappers, for messages.
 void call_mapped(const RegisteredFamily& family, const std::shared_ptr<const Operator>& op, OpKind kind,
                  const c10::OperatorHandle& handle, MappedArguments& arguments, c10::ArrayRef<c10::IValue> given,
                  torch::jit::Stack* stack);

@@ -25,7 +25,7 @@ namespace torch_slang {
 
 class ElementwiseCall {
  public:
-  // All references must outlive this object. `shape`: what the arguments broadcast to.
+  // The referenced objects must outlive this one. `shape`: what the arguments broadcast to.
   ElementwiseCall(const ElementwiseSignature& op, OpKind kind, const Arguments& arguments, c10::IntArrayRef shape);
 
   // What elements' values are loaded from: an argument, or an output's gradient. An argument may be seen whole.
@@ -36,7 +36,7 @@ class ElementwiseCall {
   void store(int leaf, const at::Tensor& tensor);
   // The same in a backward: Note [double backward in one loop].
   void store_value(int leaf, const at::Tensor& tensor);
-  // The gradient of what the function left in a tensor that it stores to.
+  // The gradient of a tensor that the function stores to, as it is after the call.
   void give(int leaf, const at::Tensor& gradient) { whole_.give(leaf, gradient); }
   // The gradient of this argument is wanted.
   void want(int leaf);

@@ -32,7 +32,7 @@ struct Operands {
     at::Tensor memory;
   };
 
-  // All must outlive this object. `shape`: what the arguments broadcast to.
+  // The referenced objects must outlive this one. `shape`: what the arguments broadcast to.
   Operands(const ElementwiseSignature& op, OpKind kind, const Arguments& arguments, c10::IntArrayRef shape);
   void load(int leaf, const at::Tensor& tensor);
   void want(int leaf);

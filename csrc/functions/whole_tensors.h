@@ -15,7 +15,7 @@ namespace torch_slang {
 
 class WholeTensors {
  public:
-  // All references must outlive this object.
+  // The referenced objects must outlive this one.
   WholeTensors(const ElementwiseSignature& op, OpKind kind, const Arguments& arguments, ArgumentBlock& block)
       : op_(op), kind_(kind), arguments_(arguments), block_(block) {}
 

@@ -21,6 +21,10 @@ struct FunctionHead {
   bool is_differentiable() const;    // as Slang derives it
   bool has_own_derivative() const;
   bool may_become_differentiable() const;  // the user says nothing of its derivative
+  // It may, and is one of these functions.
+  bool becomes_differentiable(const SourceCode& code, const Names& functions) const {
+    return may_become_differentiable() && functions.count(code[name]) > 0;
+  }
 };
 
 std::vector<FunctionHead> function_heads(const SourceCode& code);

@@ -56,16 +56,32 @@ void for_each_head(const SourceCode& code, const Do& take) {
   }
 }
 
-}  // namespace
-
-bool is_differentiable_tensor_interface(std::string_view type) {
-  return is_among(kInterfaces, type.substr(0, type.find('<')));
-}
-
+// Whether functions in the source have such parameters.
 bool takes_tensors(const SourceCode& code) {
   bool found = false;
   for_each_head(code, [&](const Head& head) { found = found || !tensors_of(code, head).empty(); });
   return found;
+}
+
+// Whether all overloads of each such function become generic.
+bool may_be_generic(const std::vector<const SourceCode*>& sources) {
+  std::map<std::string_view, int> changed, defined;  // how often functions of each name have a body
+  for (const SourceCode* code : sources) {
+    for_each_head(*code, [&](const Head& head) {
+      if ((*code)[code->closing(head.open) + 1] != "{") return;
+      const std::string_view name = (*code)[head.name];
+      ++defined[name];
+      if (!tensors_of(*code, head).empty()) ++changed[name];
+    });
+  }
+  return !changed.empty() &&
+         std::all_of(changed.begin(), changed.end(), [&](const auto& one) { return one.second == defined[one.first]; });
+}
+
+}  // namespace
+
+bool is_differentiable_tensor_interface(std::string_view type) {
+  return is_among(kInterfaces, type.substr(0, type.find('<')));
 }
 
 void make_tensors_generic(SourceCode& code) {
@@ -88,18 +104,10 @@ std::string with_generic_tensors(const std::string& source) {
   return code.edited();
 }
 
-bool may_have_generic_tensors(const std::vector<const SourceCode*>& sources) {
-  std::map<std::string_view, int> changed, defined;  // how often functions of each name have a body
-  for (const SourceCode* code : sources) {
-    for_each_head(*code, [&](const Head& head) {
-      if ((*code)[code->closing(head.open) + 1] != "{") return;
-      const std::string_view name = (*code)[head.name];
-      ++defined[name];
-      if (!tensors_of(*code, head).empty()) ++changed[name];
-    });
-  }
-  return !changed.empty() &&
-         std::all_of(changed.begin(), changed.end(), [&](const auto& one) { return one.second == defined[one.first]; });
+GenericTensors generic_tensors(const std::vector<const SourceCode*>& sources, std::string_view own) {
+  if (!may_be_generic(sources)) return GenericTensors::None;
+  const auto changes = [&](const SourceCode* one) { return one->text() != own && takes_tensors(*one); };
+  return std::any_of(sources.begin(), sources.end(), changes) ? GenericTensors::AllFiles : GenericTensors::OwnFile;
 }
 
 }  // namespace torch_slang

@@ -16,14 +16,13 @@ namespace torch_slang {
 // Whether this is such an interface, by its name or by a type's.
 bool is_differentiable_tensor_interface(std::string_view type);
 
-// Whether functions in the source have such parameters.
-bool takes_tensors(const SourceCode& code);
-
 // Puts type parameters in place of such parameters. Lines keep their numbers.
 void make_tensors_generic(SourceCode& code);
 std::string with_generic_tensors(const std::string& source);
 
-// Whether that may be done in all of these sources: overloads that stay as they are would be chosen otherwise beside generic ones.
-bool may_have_generic_tensors(const std::vector<const SourceCode*>& sources);
+// In which of a module's files functions become generic: in none, in the file of the text `own`, or in others too. In none where
+// overloads would stay as they are: beside generic ones others of them would be chosen.
+enum class GenericTensors { None, OwnFile, AllFiles };
+GenericTensors generic_tensors(const std::vector<const SourceCode*>& sources, std::string_view own);
 
 }  // namespace torch_slang

@@ -84,7 +84,6 @@ class SourceFiles final : public FileSystem {
   bool would_declare_more() const;
   UndeclaredStructs structs() const;
   const Names& kept_structs() const { return kept_structs_; }
-  const Names& differentiated() const { return differentiated_; }
   // Those of the functions that may become [Differentiable] do so, or, if there are no names, those that had become so no longer do.
   // False: nothing has changed.
   bool differentiate(const Names& functions);

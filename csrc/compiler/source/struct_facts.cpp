@@ -68,8 +68,7 @@ void add_functions(const SourceCode& code, const Names& differentiated, StructFa
         if (code.is_name(at)) facts.of_kernels.emplace(code[at]);
       }
     }
-    const bool becomes = head.may_become_differentiable() && differentiated.count(code[head.name]) > 0;
-    if (!head.is_differentiable() && !becomes) continue;
+    if (!head.is_differentiable() && !head.becomes_differentiable(code, differentiated)) continue;
     Names names;  // a kernel's own parameters are constants, if they are structs that nobody declares
     for (size_t at = head.is_kernel() ? head.body : head.type; at < head.end; ++at) {
       if (code.is_name(at) && at != head.name) names.emplace(code[at]);

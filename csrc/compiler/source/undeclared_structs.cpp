@@ -27,9 +27,7 @@ class Declarer {
     }
     for (const FunctionHead& head : heads) {
       keep_signature(head);
-      if (head.may_become_differentiable() && all_.differentiated_.count(code_[head.name]) > 0) {
-        code_.insert(head.begin, "[Differentiable] ");
-      }
+      if (head.becomes_differentiable(code_, all_.differentiated_)) code_.insert(head.begin, "[Differentiable] ");
     }
   }
 

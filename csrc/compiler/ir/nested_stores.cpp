@@ -1,7 +1,9 @@
 #include "compiler/ir/nested_stores.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -16,15 +18,64 @@ class NestedStores {
   explicit NestedStores(ModuleEdits& module) : module_(module) {}
 
   void take_apart() {
-    for (int64_t at = 0; at < module_.size(); ++at) {
-      if (module_.opcode(at) == kStore) no_type_ = module_.type(at);
-    }
+    note_types();
     for (int64_t at = 0; at < module_.size(); ++at) {
       if (const auto which = written_operand(at)) take_apart(at, *which);
     }
   }
 
+  void take_mixed_apart() {
+    note_types();
+    std::map<int64_t, StoresToElements> arrays;  // by variable
+    for (int64_t at = 0; at < module_.size(); ++at) {
+      for (const size_t which : written_operands(at)) note_store(at, steps_to(module_.operand(at, which)), arrays);
+    }
+    for (int64_t at = 0; at < module_.size(); ++at) {
+      const auto which = written_operand(at);
+      if (!which) continue;
+      const auto found = arrays.find(variable_of(module_, module_.operand(at, *which)));
+      if (found != arrays.end() && found->second.are_mixed()) take_apart(at, *which);
+    }
+  }
+
  private:
+  // The stores to elements of an array.
+  struct StoresToElements {
+    bool to_whole = false, to_parts = false, by_any_index = false;
+    std::set<int64_t> indices;  // the constant ones
+    std::optional<int64_t> size;  // of the array, if it is known
+
+    bool are_mixed() const {
+      const bool may_be_all = by_any_index || !size || static_cast<int64_t>(indices.size()) >= *size;
+      return to_whole && to_parts && may_be_all;
+    }
+  };
+
+  void note_types() {
+    for (int64_t at = 0; at < module_.size(); ++at) {
+      if (module_.opcode(at) == kStore) no_type_ = module_.type(at);
+      if (module_.opcode(at) == kForcedUnroll) has_unrolled_ = true;
+    }
+  }
+
+  void note_store(int64_t at, const std::vector<int64_t>& steps, std::map<int64_t, StoresToElements>& arrays) const {
+    if (steps.empty() || module_.opcode(steps[0]) != kElementAddress) return;
+    const int64_t variable = module_.operand(steps[0], 0), index = module_.operand(steps[0], 1);
+    const int64_t array = element_type(variable);
+    if (array < 0 || module_.opcode(array) != kArrayType) return;
+    StoresToElements& stores = arrays[variable];
+    (steps.size() == 1 && !stores_components(at) ? stores.to_whole : stores.to_parts) = true;
+    if (const int64_t size = module_.operand(array, 1); module_.opcode(size) == kIntegerConstant)
+      stores.size = module_.value(size);
+    if (module_.opcode(index) == kIntegerConstant) {
+      stores.indices.insert(module_.value(index));
+    } else {
+      stores.by_any_index = stores.by_any_index || has_unrolled_;
+    }
+  }
+
+  // `v[i].zx = ...`: the place is that of the vector.
+  bool stores_components(int64_t at) const { return module_.opcode(at) == kSwizzledStore; }
   bool is_step(int64_t at) const {
     return module_.opcode(at) == kElementAddress || module_.opcode(at) == kFieldAddress;
   }
@@ -33,18 +84,20 @@ class NestedStores {
     return type_of(value) == kOutParameter || type_of(value) == kInOutParameter;
   }
 
-  // The operand through which an instruction changes memory. None where a call is given several places, which may lie in one element.
-  std::optional<size_t> written_operand(int64_t at) const {
-    const int32_t opcode = module_.opcode(at);
-    if (is_store(module_, at)) return 0;
-    if (opcode != kCall) return std::nullopt;
-    std::optional<size_t> found;
-    for (size_t i = 1; i < module_.operands(at); ++i) {
-      if (type_of(module_.operand(at, i)) != kPointer && !is_changed_by_callee(module_.operand(at, i))) continue;
-      if (found) return std::nullopt;
-      found = i;
+  // The operands through which an instruction changes memory.
+  std::vector<size_t> written_operands(int64_t at) const {
+    if (is_store(module_, at)) return {0};
+    std::vector<size_t> found;
+    for (size_t i = 1; module_.opcode(at) == kCall && i < module_.operands(at); ++i) {
+      if (type_of(module_.operand(at, i)) == kPointer || is_changed_by_callee(module_.operand(at, i))) found.push_back(i);
     }
     return found;
+  }
+
+  // None where a call is given several places, which may lie in one element.
+  std::optional<size_t> written_operand(int64_t at) const {
+    const std::vector<size_t> written = written_operands(at);
+    return written.size() == 1 ? std::optional(written[0]) : std::nullopt;
   }
 
   // The addresses from a variable to a place in it; empty where the place is in no variable.
@@ -65,7 +118,8 @@ class NestedStores {
       if (place >= 0) {
         place = module_.insert(at, module_.opcode(step), module_.type(step), {place, module_.operand(step, 1)});
       }
-      if (step == steps.back() || module_.opcode(step) != kElementAddress || type_of(step) != kPointer) continue;
+      const bool is_whole = step == steps.back() && !stores_components(at);
+      if (is_whole || module_.opcode(step) != kElementAddress || type_of(step) != kPointer) continue;
       const int64_t element = place >= 0 ? place : step;
       place = module_.insert(at, kVariable, module_.type(step), {});
       module_.insert(at, kStore, no_type_, {place, load(at, element)});
@@ -83,10 +137,13 @@ class NestedStores {
 
   ModuleEdits& module_;
   int64_t no_type_ = -1;  // of stores
+  bool has_unrolled_ = false;  // a loop: its indices become constants
 };
 
 }  // namespace
 
 void take_nested_stores_apart(ModuleEdits& module) { NestedStores(module).take_apart(); }
+
+void take_mixed_stores_apart(ModuleEdits& module) { NestedStores(module).take_mixed_apart(); }
 
 }  // namespace torch_slang

@@ -79,7 +79,8 @@ def bodies_of_kinds() -> dict[str, str]:
 
 BODIES = bodies_of_kinds() | {
     "both_indices": f"{STRUCT[0]} v[0].a = x * z; v[1].b.x *= x; v[0] = v[1]; v[1] = v[0]; return {STRUCT[1]};",
-    "in_a_branch": f"{STRUCT[0]} if (x > z) {{ v[1].a = x * z; v[0] = v[1]; }} else v[0].c[1] *= x; return {STRUCT[1]};",
+    "in_a_branch": f"""{STRUCT[0]}
+        if (x > z) {{ v[1].a = x * z; v[0] = v[1]; }} else v[0].c[1] *= x; return {STRUCT[1]};""",
     "in_a_loop": f"""{STRUCT[0]}
         [MaxIters(2)] for (int k = 0; k < 2; ++k) {{ v[1].a *= z; v[0] = v[1]; }} return {STRUCT[1]};""",
     "by_an_unrolled_index": f"""{STRUCT[0]}

@@ -89,7 +89,8 @@ class NestedStores {
     if (is_store(module_, at)) return {0};
     std::vector<size_t> found;
     for (size_t i = 1; module_.opcode(at) == kCall && i < module_.operands(at); ++i) {
-      if (type_of(module_.operand(at, i)) == kPointer || is_changed_by_callee(module_.operand(at, i))) found.push_back(i);
+      if (type_of(module_.operand(at, i)) == kPointer || is_changed_by_callee(module_.operand(at, i)))
+        found.push_back(i);
     }
     return found;
   }

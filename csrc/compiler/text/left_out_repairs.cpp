@@ -9,7 +9,8 @@ namespace {
 // The last four change sources (compiler/source), the others Slang's instructions (compiler/ir).
 constexpr std::string_view kRepairs[] = {"promotions",  "conversions",   "types of indices",   "computed beginnings",
                                          "quotients",   "nested stores", "long chains",        "lost derivatives",
-                                         "while loops", "single exits",  "undeclared structs", "constant calls", "mixed stores"};
+                                         "while loops", "single exits",  "undeclared structs", "constant calls",
+                                         "mixed stores"};
 
 }  // namespace
 

@@ -52,10 +52,16 @@ class NestedStores {
   };
 
   void note_types() {
+    parents_ = module_.parents();
     for (int64_t at = 0; at < module_.size(); ++at) {
       if (module_.opcode(at) == kStore) no_type_ = module_.type(at);
-      if (module_.opcode(at) == kForcedUnroll) has_unrolled_ = true;
+      if (module_.opcode(at) == kForcedUnroll) unrolled_.insert(function_around(at));
     }
+  }
+
+  int64_t function_around(int64_t at) const {
+    while (at >= 0 && module_.opcode(at) != kFunction) at = parents_[static_cast<size_t>(at)];
+    return at;
   }
 
   void note_store(int64_t at, const std::vector<int64_t>& steps, std::map<int64_t, StoresToElements>& arrays) const {
@@ -70,7 +76,7 @@ class NestedStores {
     if (module_.opcode(index) == kIntegerConstant) {
       stores.indices.insert(module_.value(index));
     } else {
-      stores.by_any_index = stores.by_any_index || has_unrolled_;
+      stores.by_any_index = stores.by_any_index || unrolled_.count(function_around(at)) > 0;
     }
   }
 
@@ -138,7 +144,8 @@ class NestedStores {
 
   ModuleEdits& module_;
   int64_t no_type_ = -1;  // of stores
-  bool has_unrolled_ = false;  // a loop: its indices become constants
+  std::vector<int64_t> parents_;
+  std::set<int64_t> unrolled_;  // functions with loops whose indices become constants
 };
 
 }  // namespace

@@ -80,7 +80,7 @@ class NestedStores {
     }
   }
 
-  // `v[i].zx = ...`: the place is that of the vector.
+  // A store to components, `v[i].zx = ...`, has the address of the whole vector.
   bool stores_components(int64_t at) const { return module_.opcode(at) == kSwizzledStore; }
   bool is_step(int64_t at) const {
     return module_.opcode(at) == kElementAddress || module_.opcode(at) == kFieldAddress;

@@ -20,7 +20,7 @@
 namespace torch_slang {
 
 void take_nested_stores_apart(ModuleEdits& module);
-// Only those of Note [mixed stores].
+// Takes apart only the stores of Note [mixed stores].
 void take_mixed_stores_apart(ModuleEdits& module);
 
 }  // namespace torch_slang

@@ -74,6 +74,7 @@ def results(kind: str, seed: int, count: int, chunk: int, begin: int, device: to
 def work(kind: str, seed: int, count: int, device: torch.device) -> None:
     """A process of its own: reads "chunk begin" and prints each part's results as a line of JSON."""
     os.environ["TORCH_SLANG_CXXFLAGS"] = compiler_flags(kind if kind in BINDINGS else "functions")
+    os.environ["TORCH_SLANG_AUDIT"] = "off"  # count_audits.py counts what audits find; here they would take most of the time
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what programs print
     for line in sys.stdin:
@@ -113,12 +114,21 @@ class Counting:
         threads = [threading.Thread(target=self._serve, args=[k]) for k in range(self.options.jobs)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join(max(0.0, self.until - time.monotonic()))
+        while time.monotonic() < self.until and any(thread.is_alive() for thread in threads):
+            time.sleep(1)
+            self.save()
         for worker in self.running:  # what they are at is not counted
             worker.kill()
         for thread in threads:
             thread.join()
+
+    def save(self) -> None:
+        """What is known so far: a count that is killed loses nothing."""
+        options = self.options
+        if options.json:
+            part = options.json.with_suffix(".part")
+            part.write_text(json.dumps({"seed": options.seed, "device": options.device, **self.found}))
+            part.replace(options.json)
 
     def _serve(self, number: int) -> None:
         device = self.options.device
@@ -211,8 +221,7 @@ def main() -> None:
     counting.run()
     for kind, found in counting.found.items():
         print(summary(kind, found), flush=True)
-    if options.json:
-        options.json.write_text(json.dumps({"seed": options.seed, "device": options.device, **counting.found}))
+    counting.save()
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ class Flow : FlowWalk<Reaching> {
     for_each_simple(body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
       if (!found || found->left.variable.empty()) return;
-      if (found->value.size() > 0) ++assignments_[found->left.variable];
+      ++values_[found->left.variable];  // none, too: what one branch leaves behind and the other does not is declared without
       if (found->kind == Assignment::Kind::Part) parts_.insert(statement.span.begin);
     });
     for_each_simple(body, [&](const EmittedStatement& statement) {
@@ -117,8 +117,8 @@ class Flow : FlowWalk<Reaching> {
 
   // Slang's variable for several values: neither a name for one, nor memory that calls are given.
   bool holds_several_values(const std::string& variable) const {
-    const auto found = assignments_.find(variable);
-    return found != assignments_.end() && found->second > 1 && memory_.count(variable) == 0;
+    const auto found = values_.find(variable);
+    return found != values_.end() && found->second > 1 && memory_.count(variable) == 0;
   }
 
   // One of the assignments at the end of a branch: they may declare their targets.
@@ -176,7 +176,7 @@ class Flow : FlowWalk<Reaching> {
     if (found != reaching.end()) read_.insert(found->second.begin(), found->second.end());
   }
 
-  std::map<std::string, int> assignments_;
+  std::map<std::string, int> values_;
   std::set<std::string> memory_;
   std::set<size_t> parts_, read_;
   std::map<size_t, Definitions> overwritten_;

@@ -142,39 +142,60 @@ struct Points {
   }
 };
 
-// Tensors have one number for each row. `terms`: the sum of the absolute values of what `reference` and `found` are sums of.
-// `fine_slope`: gives the slopes that a much smaller step finds, which does see the sine of a large number. It is asked for only
-// where both derivatives look wrong.
-Points compare(const at::Tensor& reference, const at::Tensor& found, const at::Tensor& terms, const Slopes& known,
-               const std::function<at::Tensor()>& fine_slope, const Precision& precision) {
+// What is compared, by row.
+struct Products {
+  at::Tensor reference, found;
+  at::Tensor terms;  // the sums of the absolute values of what the two are sums of
+
+  at::Tensor are_finite() const {
+    return reference.isfinite().logical_and(found.isfinite()).logical_and(terms.isfinite());
+  }
+  at::Tensor are_apart(const Precision& precision) const {
+    return are_finite().logical_and((reference - found).abs() > precision.agreement * terms);
+  }
+};
+
+int64_t count(const at::Tensor& rows) { return rows.sum().item<int64_t>(); }
+
+// Makes the first of the rows the one that messages name.
+void name_first(Points& points, const at::Tensor& rows, const Products& products, const Slopes& known) {
+  points.row = rows.to(at::kLong).argmax().item<int64_t>();
+  points.other = products.reference[points.row].item<double>();
+  points.found = products.found[points.row].item<double>();
+  points.slope = known.slope[points.row].item<double>();
+}
+
+Points compare(const Products& products, const Slopes& known, const Precision& precision) {
   Points points;
-  const at::Tensor finite = reference.isfinite().logical_and(found.isfinite()).logical_and(terms.isfinite());
-  const at::Tensor distance = (reference - found).abs();
-  const at::Tensor apart = finite.logical_and(distance > precision.agreement * terms);
+  const at::Tensor distance = (products.reference - products.found).abs();
+  const at::Tensor apart = products.are_apart(precision);
   const at::Tensor can_tell = apart.logical_and(known.is_smooth).logical_and(known.error <= 0.02 * distance);
-  const at::Tensor off = (found - known.slope).abs();
-  const at::Tensor fits_found = off <= 0.05 * distance;
+  const at::Tensor fits_found = (products.found - known.slope).abs() <= 0.05 * distance;
   const at::Tensor is_wrong = can_tell.logical_and(fits_found.logical_not());
-  const at::Tensor are_off = off > 1e-3 * (terms + known.slope.abs());
-  at::Tensor both_wrong = finite.logical_and(apart.logical_not())
-                              .logical_and(known.is_smooth)
-                              .logical_and(are_off)
-                              .logical_and(known.error <= 0.02 * off)
-                              .logical_and(found.abs() * precision.step <= kMostChange);
-  const auto count = [](const at::Tensor& rows) { return rows.sum().item<int64_t>(); };
-  if (count(both_wrong) > 0) both_wrong = both_wrong.logical_and((fine_slope() - known.slope).abs() <= 0.1 * off);
-  points.finite = count(finite);
+  points.finite = count(products.are_finite());
   points.apart = count(apart);
   points.wrong = count(is_wrong);
   points.wrong_tangents = count(can_tell) - points.wrong;
-  points.both_wrong = count(both_wrong);
-  const at::Tensor where = points.wrong > 0 ? is_wrong : points.wrong_tangents > 0 ? can_tell : both_wrong;
-  if (count(where) == 0) return points;
-  points.row = where.to(at::kLong).argmax().item<int64_t>();
-  points.other = reference[points.row].item<double>();
-  points.found = found[points.row].item<double>();
-  points.slope = known.slope[points.row].item<double>();
+  if (count(can_tell) > 0) name_first(points, points.wrong > 0 ? is_wrong : can_tell, products, known);
   return points;
+}
+
+// Where the backward and the forward derivative agree with each other and not with central differences. A much smaller step, whose
+// slopes `fine_slope` gives, has to find the same: it does see the sine of a large number.
+void note_where_both_are_wrong(Points& points, const Products& products, const Slopes& known,
+                               const std::function<at::Tensor()>& fine_slope, const Precision& precision) {
+  const at::Tensor off = (products.found - known.slope).abs();
+  const at::Tensor are_off = off > 1e-3 * (products.terms + known.slope.abs());
+  at::Tensor rows = products.are_finite()
+                        .logical_and(products.are_apart(precision).logical_not())
+                        .logical_and(known.is_smooth)
+                        .logical_and(are_off)
+                        .logical_and(known.error <= 0.02 * off)
+                        .logical_and(products.found.abs() * precision.step <= kMostChange);
+  if (count(rows) == 0) return;
+  rows = rows.logical_and((fine_slope() - known.slope).abs() <= 0.1 * off);
+  points.both_wrong = count(rows);
+  if (points.both_wrong > 0 && points.row < 0) name_first(points, rows, products, known);
 }
 
 // The input whose part of the two products is farthest apart.
@@ -265,18 +286,18 @@ class FirstOrder {
       return derivatives.dot(g, without_nan(derivatives.values(moved(x, step, t)), g));
     };
     const Slopes known = central_differences(value, precision_.step);
-    at::Tensor reference = known.slope, terms = derivatives.size_of_dot(gradients, t);
+    Products products{known.slope, derivatives.dot(gradients, t), derivatives.size_of_dot(gradients, t)};
     if (has_tangents) {
       const Tensors tangents = without_nan(outputs, g);
-      reference = derivatives.dot(g, tangents);
-      terms = terms + derivatives.size_of_dot(g, tangents);
+      products.reference = derivatives.dot(g, tangents);
+      products.terms = products.terms + derivatives.size_of_dot(g, tangents);
     } else {
-      reference = at::where(known.is_smooth, reference, NAN);
-      terms = terms + known.slope.abs() + known.error / precision_.agreement;
+      products.reference = at::where(known.is_smooth, known.slope, NAN);
+      products.terms = products.terms + known.slope.abs() + known.error / precision_.agreement;
     }
-    const at::Tensor found = derivatives.dot(gradients, t);
+    Points points = compare(products, known, precision_);
     const auto fine_slope = [&] { return central_differences(value, precision_.fine_step).slope; };
-    const Points points = compare(reference, found, terms, known, fine_slope, precision_);
+    note_where_both_are_wrong(points, products, known, fine_slope, precision_);
     if (points.wrong > 0 && has_tangents && argument_.empty())
       argument_ = culprit(derivatives, x, t, g, gradients, points.row);
     all_.add(points);
@@ -362,12 +383,11 @@ Verdict compare_second(Derivatives& derivatives, const Precision& precision, boo
       return derivatives.dot(g, without_nan(derivatives.tangents(moved(x, step, u), t), g));
     };
     const Slopes slopes = central_differences(value, precision.step);
-    const at::Tensor found = derivatives.dot(second, u);
     // What central differences cannot tell is not compared.
-    const at::Tensor reference = at::where(slopes.is_smooth, slopes.slope, NAN);
-    const at::Tensor terms =
-        derivatives.size_of_dot(second, u) + slopes.slope.abs() + slopes.error / precision.agreement;
-    all.add(compare(reference, found, terms, slopes, [&] { return slopes.slope; }, precision));
+    const Products products{
+        at::where(slopes.is_smooth, slopes.slope, NAN), derivatives.dot(second, u),
+        derivatives.size_of_dot(second, u) + slopes.slope.abs() + slopes.error / precision.agreement};
+    all.add(compare(products, slopes, precision));
   }
   if (all.finite == 0) {
     return {Outcome::NotAudited,

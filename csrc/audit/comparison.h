@@ -8,9 +8,10 @@
 //   differences of two steps are nearer to each other than the two derivatives are. One point is not enough.
 //   Points are the call's own, others near them, and, of plain functions, others of both signs and small integers, so that branches and
 //   loops are gone through which the first call does not know.
-//   Where the two agree with each other, both may have lost the same part: central differences show that too. But they vary what the
-//   user makes a constant (no_diff, detach), and they round at a conversion to fewer bits, whose derivative is 1 by definition. So a
-//   function that may have a constant or such a conversion (`has_constants`) is not called wrong where its two derivatives agree.
+//   The two may agree and be wrong, where both lose the same part: they are compared with central differences, too. But central
+//   differences also vary what the user makes a constant (no_diff, detach), and at a conversion to fewer bits, whose derivative is 1 by
+//   definition, they show rounding. So a function that may have a constant or such a conversion (`has_constants`) is not called wrong
+//   where its two derivatives agree.
 //   A second derivative, the gradient of (g, J t), is compared with central differences of J t, which the first audit compared. They
 //   vary constants too: for a function that may have one, explain() tells of a difference, and nothing raises.
 #pragma once

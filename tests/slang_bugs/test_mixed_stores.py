@@ -1,6 +1,6 @@
 """Arrays with stores to whole elements and to parts of elements, by constant indices.
 
-Note [mixed stores] in csrc/compiler/ir/nested_stores.h.
+Note [mixed stores] in csrc/compiler/ir/mixed_stores.h.
 """
 
 from __future__ import annotations

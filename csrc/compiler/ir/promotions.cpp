@@ -12,6 +12,7 @@
 #include "compiler/ir/instruction_table.h"
 #include "compiler/ir/long_chains.h"
 #include "compiler/ir/lost_derivatives.h"
+#include "compiler/ir/mixed_stores.h"
 #include "compiler/ir/module_edits.h"
 #include "compiler/ir/nested_stores.h"
 #include "compiler/ir/opcodes.h"
@@ -124,11 +125,10 @@ std::string with_explicit_promotions(const std::string& module, std::string* ref
   if (!left_out.has("computed beginnings")) hide_steps_of_computed_beginnings(edits);
   if (!left_out.has("quotients")) call_quotients(edits);
   if (chains == Chains::Broken && !left_out.has("long chains")) break_long_chains(edits);
-  // Mixed stores are nested ones, and mend what "lost parts" repairs too: the ledger leaves out one of the two to see its error.
-  if (!left_out.has("nested stores") && !left_out.has("lost parts")) {
-    if (stores == Stores::Apart) take_nested_stores_apart(edits);
-    if (stores == Stores::AsWritten && !left_out.has("mixed stores")) take_mixed_stores_apart(edits);
-  }
+  if (stores == Stores::Apart && !left_out.has("nested stores"))
+    take_nested_stores_apart(edits);
+  else if (!left_out.has("mixed stores"))
+    take_mixed_stores_apart(edits);
   write_instructions(edits.applied(), code->data);
   return write_chunks(root);
 }

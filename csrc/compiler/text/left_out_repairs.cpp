@@ -1,5 +1,7 @@
 #include "compiler/text/left_out_repairs.h"
 
+#include <algorithm>
+
 #include "compiler/text/words.h"
 #include "torch_slang/error.h"
 
@@ -7,16 +9,24 @@ namespace torch_slang {
 namespace {
 
 // The last four change sources (compiler/source), the others Slang's instructions (compiler/ir).
-constexpr std::string_view kRepairs[] = {"promotions",  "conversions",   "types of indices",   "computed beginnings",
-                                         "quotients",   "nested stores", "long chains",        "lost derivatives",
-                                         "while loops", "single exits",  "undeclared structs", "constant calls",
-                                         "mixed stores"};
+constexpr std::string_view kRepairs[] = {"promotions",       "conversions",   "types of indices", "computed beginnings",
+                                         "quotients",        "nested stores", "mixed stores",     "long chains",
+                                         "lost derivatives", "while loops",   "single exits",     "undeclared structs",
+                                         "constant calls"};
+constexpr std::string_view kSeparator = ", ";
 
 }  // namespace
 
 LeftOutRepairs::LeftOutRepairs(const CompileRequest& request) {
   for (const auto& [name, value] : request.defines) {
-    if (name == kLeaveOut) names_.insert(value);
+    if (name == kLeaveOut) add(value);
+  }
+}
+
+void LeftOutRepairs::add(std::string_view names) {
+  for (size_t end = 0; !names.empty(); names.remove_prefix(std::min(end + kSeparator.size(), names.size()))) {
+    end = std::min(names.find(kSeparator), names.size());
+    names_.emplace(names.substr(0, end));
   }
 }
 

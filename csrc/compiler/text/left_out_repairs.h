@@ -12,7 +12,7 @@ namespace torch_slang {
 
 // Note [ledger]
 //   Each repair of an error of Slang's has programs in tests/slang_bugs, the smallest that show it. tests/slang_bugs/test_slang_bugs.py runs them
-//   twice: as they are, and with the repair left out, by a define whose value names it. The second must be wrong: once
+//   twice: as they are, and with the repair left out, by a define whose value names it, or several: `lost parts, mixed stores`. The second must be wrong: once
 //   it is right, Slang has mended the error, and the repair goes.
 inline constexpr const char* kLeaveOut = "TORCH_SLANG_LEAVE_OUT";
 
@@ -26,6 +26,8 @@ class LeftOutRepairs {
   bool has(std::string_view repair) const { return names_.find(repair) != names_.end(); }
 
  private:
+  void add(std::string_view names);
+
   std::set<std::string, std::less<>> names_;
 };
 

@@ -98,7 +98,7 @@ class Cut {
   // Elements of a plain function's tensors are taken elsewhere.
   bool is_view(size_t leaf) const {
     const Leaf& one = function_.leaves[leaf];
-    return values_[leaf].isTensor() && one.kind == LeafKind::View && (function_.is_kernel || one.is_whole);
+    return values_[leaf].isTensor() && one.is_view() && (function_.is_kernel || one.is_whole());
   }
 
   Dims named(c10::IntArrayRef sizes) {

@@ -47,7 +47,7 @@ Tensors Derivatives::values(const Tensors& x) const {
   const Signature& signature = f_.signature();
   std::vector<c10::IValue> values = with(x), stack;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (signature.function.leaves[i].is_written) values[i] = values[i].toTensor().clone();
+    if (signature.function.leaves[i].is_written()) values[i] = values[i].toTensor().clone();
   }
   for (const OpArgument& argument : signature.of(OpKind::Forward)->arguments) stack.push_back(values[argument.leaf]);
   const Results results = f_.run(OpKind::Forward, stack, quiet_call());

@@ -56,7 +56,7 @@ class Rows {
   Rows(const std::vector<Leaf>& leaves, const std::vector<c10::IValue>& values, int64_t most)
       : leaves_(leaves), most_(most) {
     for (size_t i = 0; i < values.size(); ++i) {
-      if (!values[i].isTensor() || leaves[i].is_whole) continue;
+      if (!values[i].isTensor() || leaves[i].is_whole()) continue;
       outer_ = at::infer_size_dimvector(outer_, outer_of(i, values[i].toTensor()));
     }
     for (const int64_t n : outer_) count_ *= n;
@@ -67,7 +67,7 @@ class Rows {
 
   void take_from(std::vector<c10::IValue>& values) const {
     for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i].isTensor() && !leaves_[i].is_whole) values[i] = of(i, values[i].toTensor());
+      if (values[i].isTensor() && !leaves_[i].is_whole()) values[i] = of(i, values[i].toTensor());
     }
   }
 

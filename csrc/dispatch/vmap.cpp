@@ -80,7 +80,7 @@ bool needs_loop(const Operator& op, OpKind kind, const MappedArguments& argument
   if (kind == OpKind::Backward) return true;  // each sample has its own gradient of a tensor
   for (size_t i = 0; i < arguments.count(); ++i) {
     const Leaf& leaf = function.leaves[op.signature().of(kind)->arguments[i].leaf];
-    if (leaf.is_whole && (arguments.is_mapped(i) || leaf.is_written)) return true;
+    if (leaf.is_whole() && (arguments.is_mapped(i) || leaf.is_written())) return true;
   }
   return false;
 }
@@ -162,7 +162,7 @@ bool MappedFunction::is_input(size_t i) const {
   return arguments_.is_tensor(i) && meaning(i).role != OpArgument::Role::Gradient && !leaf(i).is_output;
 }
 
-bool MappedFunction::is_single(size_t i) const { return outer_rank(i) == 0 && !leaf(i).is_whole; }
+bool MappedFunction::is_single(size_t i) const { return outer_rank(i) == 0 && !leaf(i).is_whole(); }
 
 // Whatever the other arguments' types.
 std::optional<c10::ScalarType> MappedFunction::decided_type(int parameter) const {
@@ -170,7 +170,7 @@ std::optional<c10::ScalarType> MappedFunction::decided_type(int parameter) const
   if (!function.given_types.empty() && function.given_types[parameter])
     return scalar_type(*function.given_types[parameter]);
   for (size_t i = 0; i < arguments_.count(); ++i) {
-    if (is_input(i) && leaf(i).is_whole && leaf(i).element.type_parameter == parameter)
+    if (is_input(i) && leaf(i).is_whole() && leaf(i).element.type_parameter == parameter)
       return arguments_.tensor(i).scalar_type();
   }
   return std::nullopt;
@@ -214,8 +214,8 @@ void MappedFunction::align() {
   const bool broadcasts = kind_ == OpKind::Forward;
   size_t rank = 0;
   for (size_t i = 0; i < arguments_.count(); ++i) {
-    if (arguments_.is_tensor(i) && !leaf(i).is_whole) rank = std::max(rank, outer_rank(i));
-    if (meaning(i).role == OpArgument::Role::Leaf && leaf(i).kind == LeafKind::Generated)
+    if (arguments_.is_tensor(i) && !leaf(i).is_whole()) rank = std::max(rank, outer_rank(i));
+    if (meaning(i).role == OpArgument::Role::Leaf && leaf(i).is_generated())
       rank = std::max(rank, read_generated(op_.signature().qualified(kind_), leaf(i), arguments_.value(i)).rank());
   }
   for (size_t i = 0; i < arguments_.count(); ++i) {

@@ -53,7 +53,7 @@ class Reader {
     check_given();
     // Single elements may stay on the host, as in PyTorch's own ops.
     resolve_device(op, kind, result_, [](const Leaf& leaf, const at::Tensor& tensor) {
-      return !leaf.is_output && !leaf.is_whole && is_weak(leaf, tensor);
+      return !leaf.is_output && !leaf.is_whole() && is_weak(leaf, tensor);
     });
     resolve_sizes();
     resolve_types();
@@ -148,7 +148,7 @@ class Reader {
   // A tensor that is seen whole is not converted, so the others follow it.
   std::optional<c10::ScalarType> type_of_whole(size_t k) const {
     for (size_t i = 0; i < result_.tensors.size(); ++i) {
-      if (leaf(i).is_whole && leaf(i).element.type_parameter == static_cast<int>(k))
+      if (leaf(i).is_whole() && leaf(i).element.type_parameter == static_cast<int>(k))
         return result_.tensors[i].scalar_type();
     }
     return std::nullopt;
@@ -186,15 +186,15 @@ class Reader {
                     leaf(i).slang_type, ") to end in ", c10::IntArrayRef(shape), ", but got ", tensor.sym_sizes());
       }
       check_dtype(i, tensor, prefix);
-      if (leaf(i).is_whole) check_visible(leaf(i), tensor);
+      if (leaf(i).is_whole()) check_visible(leaf(i), tensor);
     });
   }
 
   // What a function that sees the tensor can name.
   void check_visible(const Leaf& leaf, const at::Tensor& tensor) const {
     const size_t rank = tensor.dim() - leaf.element.shape.size();
-    TORCH_CHECK(leaf.rank < 0 || rank == static_cast<size_t>(leaf.rank), name_, ": expected ", leaf.name, " (",
-                leaf.slang_type, ") to have ", leaf.rank + leaf.element.shape.size(), " dimensions",
+    TORCH_CHECK(!leaf.view().rank || rank == static_cast<size_t>(*leaf.view().rank), name_, ": expected ", leaf.name,
+                " (", leaf.slang_type, ") to have ", *leaf.view().rank + leaf.element.shape.size(), " dimensions",
                 leaf.element.shape.empty() ? "" : ", its elements' included", ", but got shape ", tensor.sym_sizes());
     check_visible_rank(name_, leaf, rank, tensor.sym_sizes());
     for (size_t d = 0; d < rank; ++d) {
@@ -213,7 +213,7 @@ class Reader {
       TORCH_CHECK(false, name_, ": expected ", leaf(i).name, " to have dtype ", name_of(declared),
                   ", the result's, but got ", dtype_text(given));
     }
-    TORCH_CHECK(!leaf(i).is_whole, name_, ": expected ", leaf(i).name, " (", leaf(i).slang_type, ") to have dtype ",
+    TORCH_CHECK(!leaf(i).is_whole(), name_, ": expected ", leaf(i).name, " (", leaf(i).slang_type, ") to have dtype ",
                 name_of(declared), ", since a tensor that is seen whole is not converted, but got ", dtype_text(given),
                 ": convert it before the call, ", leaf(i).name, ".to(torch.", name_of(declared), ")");
     const bool weak = leaf(i).element.type_parameter >= 0 && is_weak(leaf(i), tensor);  // decided already
@@ -306,7 +306,7 @@ OuterShape<Int> broadcast(const ElementwiseSignature& op, OpKind kind, const Arg
   const auto refuse = [&](const Leaf& leaf, const at::Tensor& tensor) {
     std::string others;
     for (size_t i = 0; i < arguments.tensors.size(); ++i) {
-      if (!arguments.tensors[i].defined() || op.function.leaves[i].is_output || op.function.leaves[i].is_whole)
+      if (!arguments.tensors[i].defined() || op.function.leaves[i].is_output || op.function.leaves[i].is_whole())
         continue;
       others += c10::str(others.empty() ? "" : ", ", op.function.leaves[i].name, " (", op.function.leaves[i].slang_type,
                          ") ", arguments.tensors[i].sym_sizes());
@@ -317,7 +317,7 @@ OuterShape<Int> broadcast(const ElementwiseSignature& op, OpKind kind, const Arg
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const at::Tensor& tensor = arguments.tensors[i];
     const Leaf& leaf = op.function.leaves[i];
-    if (!tensor.defined() || leaf.is_output || leaf.is_whole) continue;
+    if (!tensor.defined() || leaf.is_output || leaf.is_whole()) continue;
     if (!join<Int>(shape, outer(tensor, leaf))) refuse(leaf, tensor);
   }
   join_generated(op, kind, arguments, shape);

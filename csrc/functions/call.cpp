@@ -75,8 +75,9 @@ at::Tensor gradient_of(const Operands& operands, const LoopPlan& loop, const Ope
 void write_source(const Operands& operands, const Operands::Source& source, const Strides* strides,
                   ArgumentBlock& block) {
   const Leaf& leaf = operands.op.function.leaves[source.leaf];
-  if (source.tensor.device() != operands.arguments.device) return block.set_components(leaf.slot, source.tensor);
-  const int view = leaf.is_output ? leaf.diff_view : leaf.primal_view;
+  if (source.tensor.device() != operands.arguments.device)
+    return block.set_components(leaf.place().slot.value(), source.tensor);
+  const int view = leaf.is_output ? *leaf.diff_view() : leaf.place().primal_view;
   block.set_memory(view, source.tensor);
   if (strides != nullptr) block.set_strides(view, *strides);
 }
@@ -107,8 +108,9 @@ void write_block(const Operands& operands, const LoopPlan& loop, const LaunchPla
     const bool moves = loop.is_tiled && sources[s].access != Access::Scalar;
     write_source(operands, sources[s], moves ? &loop.shape.strides[s] : nullptr, block);
   }
-  for (const auto& [leaf, tensor] : operands.stored) block.set_memory(operands.leaf(leaf).primal_view, tensor);
-  for (const Operands::Wanted& one : operands.wanted) block.set_memory(operands.leaf(one.leaf).diff_view, one.memory);
+  for (const auto& [leaf, tensor] : operands.stored) block.set_memory(operands.leaf(leaf).place().primal_view, tensor);
+  for (const Operands::Wanted& one : operands.wanted)
+    block.set_memory(*operands.leaf(one.leaf).diff_view(), one.memory);
   write_dims(operands, loop, launch, block);
 }
 
@@ -119,7 +121,7 @@ ElementwiseCall::ElementwiseCall(const ElementwiseSignature& op, OpKind kind, co
     : operands_(op, kind, arguments, shape), block_(op.layout), whole_(op, kind, arguments, block_) {}
 
 void ElementwiseCall::load(int leaf, const at::Tensor& tensor) {
-  if (operands_.leaf(leaf).is_whole) return whole_.see(leaf);
+  if (operands_.leaf(leaf).is_whole()) return whole_.see(leaf);
   operands_.load(leaf, tensor);
 }
 
@@ -128,7 +130,7 @@ void ElementwiseCall::make(int leaf, const c10::IValue& list) {
   const Generated generated = read_generated(operands_.op.qualified(operands_.kind), self, list);
   const ElementType type = operands_.arguments.type_of(self);
   operands_.variant.set(leaf, type, generated.access);
-  int slot = self.slot;
+  int slot = self.place().slot.value();
   std::vector<uint64_t> slots = generated.slots();
   for (const uint64_t word : slots) block_.set_slot(slot++, word);
   if (generated.access == Access::Place && operands_.kind == OpKind::Backward)
@@ -147,7 +149,7 @@ void ElementwiseCall::store_value(int leaf, const at::Tensor& tensor) {
 }
 
 void ElementwiseCall::want(int leaf) {
-  if (operands_.leaf(leaf).is_whole) return whole_.want(leaf);
+  if (operands_.leaf(leaf).is_whole()) return whole_.want(leaf);
   operands_.want(leaf);
 }
 
@@ -195,7 +197,7 @@ void ElementwiseCall::run(FindKernel find) {
 }
 
 at::Tensor ElementwiseCall::gradient(int leaf) const {
-  if (operands_.leaf(leaf).is_whole) return whole_.gradient(leaf);
+  if (operands_.leaf(leaf).is_whole()) return whole_.gradient(leaf);
   const auto& all = operands_.wanted;
   return std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.leaf == leaf; })->memory;
 }

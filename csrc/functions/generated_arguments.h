@@ -1,7 +1,7 @@
 // Arguments of elementwise functions that the loop makes, in place of tensors (torch_slang/generators.py).
 //
 // Note [generated arguments]
-//   Module::generating makes an operator for each set of such arguments: their leaves are LeafKind::Generated, and SymInt[] in
+//   Module::generating makes an operator for each set of such arguments: their leaves are GeneratedLeaf, and SymInt[] in
 //   the schemas, where others are tensors. So a transform or a trace sees sizes and numbers, and no tensor. The list has
 //     the rank of the call, and its sizes; under vmap the rank and the sizes of one sample's call
 //     the kind: 0, a place; 1, a hash; 2, a random number

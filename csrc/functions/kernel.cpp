@@ -27,8 +27,8 @@ std::string present_view(int view) { return c10::str("tsl::aligned(tsl::present_
 
 // A backward runs the forward once more, whose stores are not to be seen.
 std::string primal_view(const Leaf& leaf, OpKind kind) {
-  const std::string view = present_view(leaf.primal_view);
-  if (!leaf.is_written) return "tsl::readonly(" + view + ")";
+  const std::string view = present_view(leaf.place().primal_view);
+  if (!leaf.is_written()) return "tsl::readonly(" + view + ")";
   return kind == OpKind::Backward ? "tsl::absent(" + view + ")" : view;
 }
 
@@ -54,10 +54,10 @@ void keep_in_registers(const ElementwiseSignature& op, const KernelKey& key, siz
                        const std::optional<PlaceDims>& own, KernelSource& source) {
   const Leaf& self = op.function.leaves[leaf];
   ThreadView view;
-  view.view = self.diff_view;
+  view.view = *self.diff_view();
   view.type = element_type(self.element, key.types);
   view.components = component_count(self.element, key.sizes);
-  view.is_replicated = self.gathering().memory == GradientMemory::Replicas;
+  view.is_replicated = self.view().gathering().memory == GradientMemory::Replicas;
   view.numbers = kFewNumbers;
   view.kept = own ? ThreadView::Kept::Result : ThreadView::Kept::Few;
   for (const PlaceDim& dim : own.value_or(PlaceDims())) {
@@ -65,7 +65,7 @@ void keep_in_registers(const ElementwiseSignature& op, const KernelKey& key, siz
     if (dim.leaf < 0)
       share.size = dim.size;
     else
-      share.place = place_number(*source.map, op.function.leaves[dim.leaf].primal_view, dim.component);
+      share.place = place_number(*source.map, op.function.leaves[dim.leaf].place().primal_view, dim.component);
   }
   source.thread_views.push_back(std::move(view));
 }
@@ -78,19 +78,19 @@ void add_whole_views(const ElementwiseSignature& op, const KernelKey& key, const
   source.gradient_scalars = 0;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (!leaf.is_whole) continue;
-    source.make_view += c10::str("  case ", leaf.primal_view, ": return ", primal_view(leaf, key.kind), ";\n");
-    if (leaf.diff_view < 0) continue;
+    if (!leaf.is_whole()) continue;
+    source.make_view += c10::str("  case ", leaf.place().primal_view, ": return ", primal_view(leaf, key.kind), ";\n");
+    if (!leaf.diff_view()) continue;
     const ElementType type = element_type(leaf.element, key.types);
     const int64_t components = component_count(leaf.element, key.sizes);
-    std::string view = present_view(leaf.diff_view);
-    view = is_wanted(key, i) ? gradient_view_text(view, type, components, leaf.gradient_slots)
+    std::string view = present_view(*leaf.diff_view());
+    view = is_wanted(key, i) ? gradient_view_text(view, type, components, *leaf.view().gradient_slots)
                              : "tsl::absent(" + view + ")";
-    source.make_view += c10::str("  case ", leaf.diff_view, ": return ", view, ";\n");
+    source.make_view += c10::str("  case ", *leaf.diff_view(), ": return ", view, ";\n");
     const auto own = own_dims(key.variant, tries, i);
     if (is_wanted(key, i) && (own || key.variant.leaves[i].gradient == Gradient::Few))
       keep_in_registers(op, key, i, own, source);
-    const bool is_summed = !own && has_copies(leaf.gathering().memory);
+    const bool is_summed = !own && has_copies(leaf.view().gathering().memory);
     source.gradient_scalars |= 1u << static_cast<unsigned>(is_summed ? summing_type(type) : type);
     component_counts.insert(components);
   }
@@ -103,14 +103,15 @@ void check_whole_views(const ElementwiseSignature& op, const KernelKey& key, con
   check_gradient_types(op, key, marks);
   const DeviceText& text = op.text(key.kind, key.types, key.sizes);
   for (const Leaf& leaf : op.function.leaves) {
-    if (!leaf.is_whole) continue;
-    if (!leaf.is_written && may_write(text, marks, leaf.primal_view)) {
+    if (!leaf.is_whole()) continue;
+    if (!leaf.is_written() && may_write(text, marks, leaf.place().primal_view)) {
       throw_compile_error(op.qualified(key.kind), ": the function stores to ", leaf.path, ", a ", leaf.slang_type,
-                          leaf.is_in ? ", which is declared [In]"
-                                     : ", but its differentiable results are what it returns: return the value, or "
-                                       "declare a TensorView, which has no gradient, or make it a kernel");
+                          leaf.view().is_in
+                              ? ", which is declared [In]"
+                              : ", but its differentiable results are what it returns: return the value, or "
+                                "declare a TensorView, which has no gradient, or make it a kernel");
     }
-    if (leaf.is_written && key.kind == OpKind::Backward && may_read(text, marks, leaf.primal_view)) {
+    if (leaf.is_written() && key.kind == OpKind::Backward && may_read(text, marks, leaf.place().primal_view)) {
       throw_compile_error(op.qualified(key.kind), ": the gradient depends on what the function reads from ", leaf.path,
                           ", a tensor that it stores to: the values before the stores are lost in the backward. Keep "
                           "the value in a local "
@@ -165,7 +166,7 @@ KernelSource specialize(const ElementwiseSignature& op, const KernelKey& key, co
 bool learn(const ElementwiseSignature& op, const KernelKey& key, const Marks& marks, OwnTries& tries) {
   bool more = false;
   for (size_t i = 0; i < tries.size(); ++i) {
-    if (!own_dims(key.variant, tries, i) || !shows(marks, "shares ", op.function.leaves[i].diff_view)) continue;
+    if (!own_dims(key.variant, tries, i) || !shows(marks, "shares ", op.function.leaves[i].diff_view())) continue;
     ++tries[i];
     more = true;
   }

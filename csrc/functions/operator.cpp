@@ -91,7 +91,7 @@ bool can_be_written(const ElementwiseSignature& op, const Arguments& arguments, 
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const at::Tensor& other = arguments.tensors[i];
     if (i == output || !other.defined() || !may_overlap(tensor, other)) continue;
-    if (leaves[i].is_output || leaves[i].is_whole ||
+    if (leaves[i].is_output || leaves[i].is_whole() ||
         leaves[i].element.shape.size() != leaves[output].element.shape.size() ||
         at::get_overlap_status(tensor, other) != at::MemOverlapStatus::Full)
       return false;
@@ -138,8 +138,8 @@ Results backward(const ElementwiseSignature& op, FindKernel find, const Argument
       const int leaf = op.differentiable[i];
       const at::Tensor& tensor = arguments.tensors[leaf];
       if (!is_wanted(i)) continue;
-      results[i] = op.function.leaves[leaf].is_written ? arguments.gradients[leaf].clone(at::MemoryFormat::Contiguous)
-                                                       : at::zeros(tensor.sizes(), tensor.options());
+      results[i] = op.function.leaves[leaf].is_written() ? arguments.gradients[leaf].clone(at::MemoryFormat::Contiguous)
+                                                         : at::zeros(tensor.sizes(), tensor.options());
     }
     return results;
   }
@@ -162,8 +162,8 @@ Results backward(const ElementwiseSignature& op, FindKernel find, const Argument
 std::string how_kept(const Leaf& leaf, ElementwiseVariant::Gradient kind) {
   using Gradient = ElementwiseVariant::Gradient;
   switch (kind) {
-    case Gradient::Gathered: return leaf.gathering().kept;
-    case Gradient::Few: return std::string("sums, then ") + leaf.gathering().kept;
+    case Gradient::Gathered: return leaf.view().gathering().kept;
+    case Gradient::Few: return std::string("sums, then ") + leaf.view().gathering().kept;
     case Gradient::Whole: return "stored";
     case Gradient::Wide: return "stored, then summed";
     case Gradient::Summed: return "parts";
@@ -261,13 +261,13 @@ void ElementwiseOperator::check_requires_grad(int index, const std::string&) con
   const Leaf& leaf = signature_.function.leaves[index];
   const std::string& name = signature_.qualified(OpKind::Forward);
   TORCH_CHECK(
-      !leaf.is_written || leaf.differentiable, name, ": the function stores to ", leaf.path, ", a ", leaf.slang_type,
+      !leaf.is_written() || leaf.differentiable, name, ": the function stores to ", leaf.path, ", a ", leaf.slang_type,
       ", which has no derivative, but got a tensor that requires grad: pass one that does not, or call it under "
       "torch.no_grad()");
   TORCH_CHECK(!signature_.outputs.empty() || signature_.of(OpKind::Backward) != nullptr, name, ": ", leaf.path,
               " requires grad, but the function returns nothing that could have a gradient: its stores to tensors have "
               "none. Return the value, or call it under torch.no_grad()");
-  TORCH_CHECK(!leaf.is_whole || leaf.no_gradient.empty(), name, ": expected ", leaf.path, " to be a constant, since ",
+  TORCH_CHECK(!leaf.is_whole() || leaf.no_gradient.empty(), name, ": expected ", leaf.path, " to be a constant, since ",
               leaf.no_gradient, ", but got a tensor that requires grad: ", differentiable_form(leaf),
               ", or detach() the tensor");
   TORCH_CHECK(leaf.no_gradient.empty(), signature_.qualified(OpKind::Forward), ": expected ", leaf.path,
@@ -278,9 +278,8 @@ void ElementwiseOperator::check_requires_grad(int index, const std::string&) con
 
 const char* ElementwiseOperator::why_no_derivative() const {
   const auto& leaves = signature_.function.leaves;
-  const bool had_derivative = std::any_of(leaves.begin(), leaves.end(), [](const Leaf& leaf) {
-    return leaf.kind == LeafKind::Generated && leaf.diff_view >= 0;
-  });
+  const bool had_derivative = std::any_of(leaves.begin(), leaves.end(),
+                                          [](const Leaf& leaf) { return leaf.is_generated() && leaf.diff_view(); });
   if (had_derivative && !signature_.grad_outputs.empty()) return nullptr;  // those left are constants
   return "it has no derivative: mark the function [Differentiable], and the arguments that gradients are asked of must "
          "be "
@@ -290,7 +289,7 @@ const char* ElementwiseOperator::why_no_derivative() const {
 // All are kept but those that the forward has changed, which a backward does not look at.
 std::vector<bool> ElementwiseOperator::unused_inputs(Stack) const {
   std::vector<bool> unused;
-  for (const Leaf& leaf : signature_.function.leaves) unused.push_back(leaf.is_written);
+  for (const Leaf& leaf : signature_.function.leaves) unused.push_back(leaf.is_written());
   return unused;
 }
 

@@ -8,12 +8,12 @@ namespace torch_slang {
 namespace {
 
 // Of an input: Note [generated arguments] in functions/generated_arguments.h.
-const char* input_type(const Leaf& leaf) { return leaf.kind == LeafKind::Generated ? "SymInt[]" : "Tensor"; }
+const char* input_type(const Leaf& leaf) { return leaf.is_generated() ? "SymInt[]" : "Tensor"; }
 
 void add_input(const Signature& signature, ArgumentList& list, int leaf) {
   const Leaf& self = signature.function.leaves[leaf];
   const OpArgument argument{OpArgument::Role::Leaf, leaf};
-  if (self.is_written) {
+  if (self.is_written()) {
     list.add_written(self.name, argument);
   } else {
     list.add(input_type(self), self.name, "", argument);
@@ -60,7 +60,7 @@ ElementwiseSignature::ElementwiseSignature(const std::string& ns_, Function func
       layout(function, kTslMapDims) {
   const auto& leaves = function.leaves;
   const bool changes_tensors =
-      std::any_of(leaves.begin(), leaves.end(), [](const Leaf& leaf) { return leaf.is_written; });
+      std::any_of(leaves.begin(), leaves.end(), [](const Leaf& leaf) { return leaf.is_written(); });
   if (outputs.empty() && !changes_tensors) return;
   add(OpKind::Forward, forward_op(*this));
   if (function.has_values)

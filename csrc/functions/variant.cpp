@@ -20,13 +20,15 @@ Access access_of(Gradient kind) {
 }
 
 Access dense_access(const Leaf& leaf) {
-  if (leaf.kind != LeafKind::Generated) return Access::Dense;
+  if (!leaf.is_generated()) return Access::Dense;
   return is_floating_point(leaf.element.type) ? Access::Random : Access::Place;
 }
 
 }  // namespace
 
-bool may_be_few(const Leaf& leaf) { return leaf.is_whole && !leaf.is_written && leaf.gathering().may_sum_first; }
+bool may_be_few(const Leaf& leaf) {
+  return leaf.is_whole() && !leaf.is_written() && leaf.view().gathering().may_sum_first;
+}
 
 namespace {
 
@@ -35,7 +37,7 @@ std::vector<GeneratedPlaces> usual_places(const ElementwiseSignature& op) {
   std::vector<GeneratedPlaces> all;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (leaf.kind != LeafKind::Generated || dense_access(leaf) != Access::Place) continue;
+    if (!leaf.is_generated() || dense_access(leaf) != Access::Place) continue;
     const auto components = static_cast<unsigned>(component_count(leaf.element));
     GeneratedPlaces& places = all.emplace_back(GeneratedPlaces{static_cast<int>(i), leaf.element.type, {}});
     places.slots = {uint64_t{1} << components};
@@ -56,16 +58,16 @@ ElementwiseVariant dense_variant(const ElementwiseSignature& op, OpKind kind, co
   for (size_t i = 0; i < leaves.size(); ++i) {
     const Leaf& leaf = leaves[i];
     const bool has_gradient = backward && leaf.differentiable;
-    if (!leaf.is_whole && (!leaf.is_output || !backward || has_gradient))
+    if (!leaf.is_whole() && (!leaf.is_output || !backward || has_gradient))
       variant.set(i, element_type(leaf.element, types), dense_access(leaf));
-    if (has_gradient && leaf.is_whole && !leaf.is_written && !places.empty()) {
-      const size_t rank = leaf.rank >= 0 ? leaf.rank : (places.front().slots.size() - 1) / kTslGeneratedWords;
+    if (has_gradient && leaf.is_whole() && !leaf.is_written() && !places.empty()) {
+      const size_t rank = leaf.view().rank ? *leaf.view().rank : (places.front().slots.size() - 1) / kTslGeneratedWords;
       auto orders = owned_dim_orders(places, static_cast<int64_t>(places.front().slots[0]),
                                      std::vector<int64_t>(rank, 2), component_count(leaf.element));
       if (!orders.empty()) variant.owned.emplace_back(i, std::move(orders));
     }
     if (has_gradient && !leaf.is_output)
-      variant.leaves[i].gradient = !leaf.is_whole            ? Gradient::Whole
+      variant.leaves[i].gradient = !leaf.is_whole()          ? Gradient::Whole
                                    : few && may_be_few(leaf) ? Gradient::Few
                                                              : Gradient::Gathered;
   }
@@ -80,25 +82,25 @@ MapLoop map_loop(const ElementwiseSignature& op, OpKind kind, const ElementwiseV
   const bool backward = kind == OpKind::Backward;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (leaf.is_whole) {
+    if (leaf.is_whole()) {
       loop.sees_tensors = true;
       continue;
     }
     const int components = static_cast<int>(component_count(leaf.element, sizes));
     const auto& [own, access, gradient] = variant.leaves[i];
     if (access) {
-      const int view = leaf.is_output && backward ? leaf.diff_view : leaf.primal_view;
+      const int view = leaf.is_output && backward ? *leaf.diff_view() : leaf.place().primal_view;
       auto& views = backward || !leaf.is_output ? loop.inputs : loop.outputs;
       const bool is_value = op.function.has_values && leaf.is_output && !leaf.is_tangent;
-      views.push_back({view, leaf.slot, own, components, *access, is_value});
+      views.push_back({view, leaf.place().slot.value_or(-1), own, components, *access, is_value});
     }
     if (gradient == Gradient::Unwanted) continue;
     if (gradient == Gradient::Value) {
-      loop.outputs.push_back({leaf.primal_view, -1, own, components, MapView::Access::Dense});
+      loop.outputs.push_back({leaf.place().primal_view, -1, own, components, MapView::Access::Dense});
       continue;
     }
     const ElementType type = gradient == Gradient::Whole ? own : summing_type(own);
-    loop.outputs.push_back({leaf.diff_view, -1, type, components, access_of(gradient)});
+    loop.outputs.push_back({*leaf.diff_view(), -1, type, components, access_of(gradient)});
   }
   return loop;
 }

@@ -22,8 +22,8 @@ void WholeTensors::see(int index) {
   const Leaf& leaf = leaf_of(index);
   const at::Tensor& given = arguments_.tensors[index];
   seen_.push_back(index);
-  if (leaf.is_written && kind_ == OpKind::Backward) return set_absent(index);
-  if (leaf.is_written) check_own_memory(index, given);
+  if (leaf.is_written() && kind_ == OpKind::Backward) return set_absent(index);
+  if (leaf.is_written()) check_own_memory(index, given);
   at::Tensor tensor = given.is_neg() ? given.resolve_neg() : given;
   auto visible = make_view(op_.qualified(kind_), leaf, cut_of(leaf), tensor);
   if (!visible) {
@@ -32,7 +32,7 @@ void WholeTensors::see(int index) {
     TORCH_INTERNAL_ASSERT(visible, "a contiguous copy can be viewed");
   }
   kept_.push_back(tensor);
-  block_.set_view(leaf.primal_view, visible->view);
+  block_.set_view(leaf.place().primal_view, visible->view);
 }
 
 void WholeTensors::give(int index, const at::Tensor& gradient) {
@@ -53,10 +53,10 @@ void WholeTensors::check_own_memory(int index, const at::Tensor& tensor) const {
 // A copy that goes back whole would undo stores through another argument.
 at::Tensor WholeTensors::copied(int index, const at::Tensor& given) {
   const at::Tensor copy = given.clone(at::MemoryFormat::Contiguous);
-  if (!leaf_of(index).is_written) return copy;
+  if (!leaf_of(index).is_written()) return copy;
   for (size_t i = 0; i < arguments_.tensors.size(); ++i) {
     const at::Tensor& other = arguments_.tensors[i];
-    if (!other.defined() || static_cast<int>(i) == index || !leaf_of(static_cast<int>(i)).is_whole) continue;
+    if (!other.defined() || static_cast<int>(i) == index || !leaf_of(static_cast<int>(i)).is_whole()) continue;
     TORCH_CHECK(!may_overlap(given, other), op_.qualified(kind_), ": ", leaf_of(index).name, " and ",
                 leaf_of(static_cast<int>(i)).name,
                 " share memory, but the first must be copied for the kernel, since its strides or its address do not "
@@ -73,13 +73,13 @@ void WholeTensors::set_absent(int index) {
   TslView view = {};
   view.dimensionCount = static_cast<unsigned>(tensor.dim() - leaf.element.shape.size());
   for (unsigned d = 0; d < view.dimensionCount; ++d) view.sizes[d] = static_cast<unsigned>(tensor.size(d));
-  block_.set_view(leaf.primal_view, view);
+  block_.set_view(leaf.place().primal_view, view);
 }
 
 bool WholeTensors::are_independent() const {
   if (kind_ == OpKind::Backward) return true;  // gradients have memory of their own
   for (const int index : seen_) {
-    if (!leaf_of(index).is_written) continue;
+    if (!leaf_of(index).is_written()) continue;
     const at::Tensor& tensor = arguments_.tensors[index];
     if (at::has_internal_overlap(tensor) != at::MemOverlap::No) return false;
     for (size_t i = 0; i < arguments_.tensors.size(); ++i) {
@@ -102,7 +102,7 @@ void WholeTensors::note(const std::vector<GeneratedPlaces>& places, int64_t elem
   const bool is_debug = op_.options.checks(arguments_.device) == Checks::All;
   for (const Wanted& one : wanted_) {
     const Leaf& leaf = leaf_of(one.leaf);
-    const bool may_wait = !is_debug && !leaf.is_written && leaf.gathering().is_ours;
+    const bool may_wait = !is_debug && !leaf.is_written() && leaf.view().gathering().is_ours;
     const int64_t numbers = arguments_.tensors[one.leaf].numel();
     const bool is_few =
         may_wait && may_be_few(leaf) && numbers > 0 && numbers <= kFewNumbers && elements >= kMany * numbers;
@@ -147,16 +147,17 @@ void WholeTensors::make_memory(Wanted& wanted, const GradientUse& use, uint64_t 
     const auto options = arguments_.options(leaf);
     visible = wanted.memory =
         wanted.is_covered ? new_empty(tensor.sizes(), options) : new_zeros(tensor.sizes(), options);
-  } else if (has_copies(leaf.gathering().memory) && !use.consumed) {
+  } else if (has_copies(leaf.view().gathering().memory) && !use.consumed) {
     wanted.gathered = new_gathered(op_.qualified(kind_), leaf, components, tensor.sizes(), wide, threads);
     visible = wanted.gathered->visible(leaf);
   } else {
-    visible = wanted.memory = has_copies(leaf.gathering().memory) ? at::zeros(tensor.sizes(), wide)
-                                                                  : new_zeros(tensor.sizes(), arguments_.options(leaf));
+    visible = wanted.memory = has_copies(leaf.view().gathering().memory)
+                                  ? at::zeros(tensor.sizes(), wide)
+                                  : new_zeros(tensor.sizes(), arguments_.options(leaf));
   }
   const auto view = make_view(op_.qualified(kind_), leaf, cut_of(leaf), visible);
   TORCH_INTERNAL_ASSERT(view, "new memory can be viewed");
-  block_.set_view(leaf.diff_view, view->view);
+  block_.set_view(*leaf.diff_view(), view->view);
   at::Tensor owners;
   if (use.promised && op_.options.checks(arguments_.device) == Checks::All) {
     owners = new_owners(tensor.numel() / components, arguments_.device);

@@ -23,7 +23,7 @@ class WholeTensors {
   void see(int leaf);
   // Its gradient is wanted. For a tensor that the function stores to, the gradient is the rest of the given one.
   void want(int leaf) {
-    if (!leaf_of(leaf).is_written) wanted_.push_back({leaf, {}, {}});
+    if (!leaf_of(leaf).is_written()) wanted_.push_back({leaf, {}, {}});
   }
   // The gradient of a tensor's contents after the call. Stores take their elements' from a copy and leave zero behind.
   void give(int leaf, const at::Tensor& gradient);

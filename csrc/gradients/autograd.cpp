@@ -114,7 +114,7 @@ void check_changed(const Signature& signature, c10::ArrayRef<c10::IValue> argume
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (meaning[i].role != OpArgument::Role::Leaf) continue;
     const Leaf& leaf = signature.function.leaves[meaning[i].leaf];
-    if (!leaf.is_written || !leaf.differentiable) continue;
+    if (!leaf.is_written() || !leaf.differentiable) continue;
     const at::Tensor& tensor = arguments[i].toTensor();
     TORCH_CHECK(!tensor.is_leaf() || !tensor.requires_grad(), signature.qualified(OpKind::Forward),
                 ": the function stores to ", leaf.path,

@@ -108,7 +108,7 @@ void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IVal
     TORCH_CHECK(leaf.no_gradient.empty(), name, ": expected ", leaf.path, " to be a constant, since ", leaf.no_gradient,
                 ", but got a tensor with a tangent: make it IDifferentiable, or the parameter no_diff");
     TORCH_CHECK_NOT_IMPLEMENTED(
-        !sees_tensors(op.signature().function) || !(leaf.differentiable || leaf.is_written), name, ": ", leaf.name,
+        !sees_tensors(op.signature().function) || !(leaf.differentiable || leaf.is_written()), name, ": ", leaf.name,
         " has a tangent, but functions that see tensors whole have no forward-mode derivatives: kernels have");
     TORCH_CHECK_NOT_IMPLEMENTED(!leaf.differentiable || op.jvp != nullptr, name, ": ", leaf.name,
                                 " has a tangent, but the ", op.signature().function.is_kernel ? "kernel" : "function",

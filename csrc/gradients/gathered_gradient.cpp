@@ -31,8 +31,8 @@ void alert(const std::string& op, const std::string& why) {
 }
 
 void check_replicas(const std::string& op, const Leaf& leaf, uint64_t threads) {
-  if (threads <= static_cast<uint64_t>(leaf.copies)) return;  // each thread has a replica of its own
-  alert(op, c10::str("the gradient of ", leaf.name, " has ", leaf.copies, " replicas for ", threads,
+  if (threads <= static_cast<uint64_t>(leaf.view().copies)) return;  // each thread has a replica of its own
+  alert(op, c10::str("the gradient of ", leaf.name, " has ", leaf.view().copies, " replicas for ", threads,
                      " threads. Declare it DiffTensorViewR<T, N> with N at least as many, or DiffTensorViewASR<T, N>, "
                      "which records and sorts the additions"));
 }
@@ -50,8 +50,8 @@ void check_overflow(const std::string& op, const Leaf& leaf, const GatheredGradi
   const int64_t count = gathered.overflow.item<int64_t>();
   if (count == 0) return;
   const std::string what =
-      c10::str(op, ": ", count, " additions to the gradient of ", leaf.name, " found no place among the ", leaf.copies,
-               " that DiffTensorViewASR<T, N> gives each thread");
+      c10::str(op, ": ", count, " additions to the gradient of ", leaf.name, " found no place among the ",
+               leaf.view().copies, " that DiffTensorViewASR<T, N> gives each thread");
   if (is_deterministic()) {
     alert(op, what + ", and were made atomically. Use a larger N");
   } else {
@@ -62,7 +62,7 @@ void check_overflow(const std::string& op, const Leaf& leaf, const GatheredGradi
 }  // namespace
 
 at::Tensor GatheredGradient::visible(const Leaf& leaf) const {
-  switch (leaf.gathering().memory) {
+  switch (leaf.view().gathering().memory) {
     case GradientMemory::Own:
     case GradientMemory::Records: break;
     case GradientMemory::Replicas: return memory.select(0, 0);
@@ -73,7 +73,7 @@ at::Tensor GatheredGradient::visible(const Leaf& leaf) const {
 namespace {
 
 GatheredGradient new_replicas(const Leaf& leaf, c10::IntArrayRef sizes, const at::TensorOptions& options) {
-  c10::SmallVector<int64_t, 6> all{leaf.copies};
+  c10::SmallVector<int64_t, 6> all{leaf.view().copies};
   all.append(sizes.begin(), sizes.end());
   GatheredGradient gathered;
   gathered.memory = at::zeros(all, options);
@@ -82,13 +82,13 @@ GatheredGradient new_replicas(const Leaf& leaf, c10::IntArrayRef sizes, const at
 
 GatheredGradient new_records(const std::string& op, const Leaf& leaf, int64_t components, c10::IntArrayRef sizes,
                              const at::TensorOptions& options, uint64_t threads, int64_t samples) {
-  TORCH_CHECK(threads <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / leaf.copies / 64), op, ": ",
-              leaf.name, " cannot record ", leaf.copies, " pairs for each of ", threads, " threads");
+  TORCH_CHECK(threads <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / leaf.view().copies / 64), op, ": ",
+              leaf.name, " cannot record ", leaf.view().copies, " pairs for each of ", threads, " threads");
   const auto count = static_cast<int64_t>(threads);
   GatheredGradient gathered;
   gathered.memory = at::zeros(sizes, options);
-  gathered.values = at::empty({samples, leaf.copies, count, components}, options);
-  gathered.indices = at::empty({samples, leaf.copies, count}, options.dtype(at::kLong));
+  gathered.values = at::empty({samples, leaf.view().copies, count, components}, options);
+  gathered.indices = at::empty({samples, leaf.view().copies, count}, options.dtype(at::kLong));
   gathered.overflow = at::zeros({1}, options.dtype(at::kLong));
   return gathered;
 }
@@ -112,7 +112,7 @@ at::Tensor sum_of_records(const std::string& op, const Leaf& leaf, int64_t compo
 
 GatheredGradient new_gathered(const std::string& op, const Leaf& leaf, int64_t components, c10::IntArrayRef sizes,
                               const at::TensorOptions& options, uint64_t threads, int64_t samples) {
-  switch (leaf.gathering().memory) {
+  switch (leaf.view().gathering().memory) {
     case GradientMemory::Own: break;
     case GradientMemory::Replicas: return new_replicas(leaf, sizes, options);
     case GradientMemory::Records: return new_records(op, leaf, components, sizes, options, threads, samples);
@@ -122,7 +122,7 @@ GatheredGradient new_gathered(const std::string& op, const Leaf& leaf, int64_t c
 
 at::Tensor reduced(const std::string& op, const Leaf& leaf, int64_t components, const GatheredGradient& gathered,
                    bool looks) {
-  switch (leaf.gathering().memory) {
+  switch (leaf.view().gathering().memory) {
     case GradientMemory::Own: break;
     case GradientMemory::Replicas: return gathered.memory.sum(0);
     case GradientMemory::Records: return sum_of_records(op, leaf, components, gathered, looks);
@@ -135,18 +135,19 @@ void set_gradient_slots(const Leaf& leaf, const GatheredGradient* gathered, cons
   const auto set_pointer = [&](int which, const at::Tensor& tensor) {
     const void* data = tensor.defined() ? tensor.const_data_ptr() : nullptr;
     const bool is_of_all = !tensor.defined() || which == kTslOverflow;
-    set(leaf.gradient_slots + which, reinterpret_cast<uintptr_t>(data), is_of_all ? 0 : tensor.nbytes());
+    set(*leaf.view().gradient_slots + which, reinterpret_cast<uintptr_t>(data), is_of_all ? 0 : tensor.nbytes());
   };
   set_pointer(kTslOwners, owners);
   const GatheredGradient none;
   const GatheredGradient& memory = gathered == nullptr ? none : *gathered;
-  switch (leaf.gathering().memory) {
+  switch (leaf.view().gathering().memory) {
     case GradientMemory::Own: break;
     case GradientMemory::Replicas: {
-      set(leaf.gradient_slots + kTslReplicas, gathered == nullptr ? 1 : static_cast<uint64_t>(leaf.copies), 0);
+      set(*leaf.view().gradient_slots + kTslReplicas,
+          gathered == nullptr ? 1 : static_cast<uint64_t>(leaf.view().copies), 0);
       const int64_t bytes =
-          gathered == nullptr ? 0 : memory.memory.numel() / leaf.copies * memory.memory.element_size();
-      set(leaf.gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes), 0);
+          gathered == nullptr ? 0 : memory.memory.numel() / leaf.view().copies * memory.memory.element_size();
+      set(*leaf.view().gradient_slots + kTslReplicaStride, static_cast<uint64_t>(bytes), 0);
       break;
     }
     case GradientMemory::Records:
@@ -165,7 +166,7 @@ bool is_deterministic() { return at::globalContext().deterministicAlgorithms(); 
 
 void check_deterministic(const std::string& op, const Leaf& leaf, bool one_place, uint64_t threads) {
   if (!is_deterministic() || threads <= 1) return;
-  switch (one_place ? GradientMemory::Own : leaf.gathering().memory) {
+  switch (one_place ? GradientMemory::Own : leaf.view().gathering().memory) {
     case GradientMemory::Own: return alert_of_atomics(op, leaf);
     case GradientMemory::Replicas: return check_replicas(op, leaf, threads);
     case GradientMemory::Records: return;  // what finds no place is counted

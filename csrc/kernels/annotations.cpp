@@ -43,18 +43,18 @@ std::vector<Attribute> parse_attributes(const std::string& text, const std::stri
 }
 
 void apply(Leaf& leaf, const Attribute& attribute, const std::string& where) {
-  TORCH_CHECK(leaf.kind == LeafKind::View, kPrefix, where, ": only views take attributes, but ", leaf.path, " is a ",
+  TORCH_CHECK(leaf.is_view(), kPrefix, where, ": only views take attributes, but ", leaf.path, " is a ",
               leaf.slang_type);
   if (attribute.name == "Shape" || attribute.name == "Out") {
-    leaf.shape = attribute.argument;
+    leaf.view().shape = attribute.argument;
     leaf.is_output = attribute.name == "Out";
   } else if (attribute.name == "Fill") {
     char* end = nullptr;
-    leaf.fill = std::strtod(attribute.argument.c_str(), &end);
+    leaf.view().fill = std::strtod(attribute.argument.c_str(), &end);
     TORCH_CHECK(!attribute.argument.empty() && *end == '\0', kPrefix, where, ": Fill takes a number, but got \"",
                 attribute.argument, "\"");
   } else if (attribute.name == "In") {
-    leaf.is_in = true;
+    leaf.view().is_in = true;
   } else {
     TORCH_CHECK(false, kPrefix, where, ": unknown attribute ", attribute.name, " (known: Shape, Out, Fill, In)");
   }

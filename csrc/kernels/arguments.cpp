@@ -119,7 +119,7 @@ std::pair<std::vector<ElementType>, c10::Device> types_and_device(const KernelSi
     if (leaf.element.type_parameter >= 0) {
       if (const auto type = element_type_of(tensor.scalar_type())) types[leaf.element.type_parameter] = *type;
     }
-    if (leaf.kind == LeafKind::View) device = tensor.device();
+    if (leaf.is_view()) device = tensor.device();
   }
   return {std::move(types), device};
 }
@@ -129,7 +129,7 @@ Arguments read_arguments(const KernelSignature& op, OpKind kind, c10::ArrayRef<c
   find_samples(op, kind, arguments);
   // The device is that of the views; a differentiable scalar may stay on the CPU, as in PyTorch's own ops.
   resolve_device(op, kind, arguments, [&](const Leaf& leaf, const at::Tensor& tensor) {
-    return leaf.kind == LeafKind::Value && tensor.dim() == static_cast<int64_t>(arguments.samples.size());
+    return leaf.is_value() && tensor.dim() == static_cast<int64_t>(arguments.samples.size());
   });
   resolve_types(op, kind, arguments);
   check_dtypes(op, kind, arguments);
@@ -147,7 +147,7 @@ Bound<Int> bind_arguments(const KernelSignature& op, OpKind kind, const Argument
   c10::SmallVector<Int, 8> values(leaves.size(), Int(0));
   for (size_t i = 0; i < leaves.size(); ++i) {
     const at::Tensor& tensor = arguments.tensors[i];
-    if (tensor.defined() && leaves[i].kind == LeafKind::View) {
+    if (tensor.defined() && leaves[i].is_view()) {
       sizes[i] = sizes_of_sample(tensor);
     } else if (tensor.defined()) {
       check_value_shape<Int>(name, leaves[i], sizes_of_sample(tensor));

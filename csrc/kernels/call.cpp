@@ -22,7 +22,7 @@ at::Tensor new_output(const KernelSignature& op, int leaf, const Arguments& argu
                       bool is_marked) {
   const Leaf& self = op.function.leaves[leaf];
   const auto options = arguments.options(self);
-  if (self.fill) return at::full_symint(sizes, *self.fill, options);
+  if (self.view().fill) return at::full_symint(sizes, *self.view().fill, options);
   const bool floating = c10::isFloatingType(options.dtype().toScalarType());
   if (is_marked && !floating) return at::full_symint(sizes, 77, options);
   if (floating && (op.options.debug.value_or(false) || is_marked)) {
@@ -143,7 +143,7 @@ Results KernelCall::give_hidden_gradients(const LoadedKernel& loaded, Gradients&
   Results zeros;
   for (const int leaf : loaded.scratch_outputs) {
     const Leaf& self = op_.function.leaves[leaf];
-    if (!self.is_hidden || self.diff_view < 0) continue;
+    if (!self.is_hidden || !self.diff_view()) continue;
     zeros.push_back(at::zeros_symint(output_sizes(op_, leaf, arguments_, call_.bound), arguments_.options(self)));
     gradients.give(leaf, zeros.back());
   }
@@ -231,7 +231,7 @@ void check_visible_views(const KernelSignature& op, OpKind kind, const Arguments
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     const at::Tensor& tensor = arguments.tensors[i];
-    if (!tensor.defined() || leaf.kind != LeafKind::View) continue;
+    if (!tensor.defined() || !leaf.is_view()) continue;
     const ViewShape& shape = op.shapes.view(static_cast<int>(i));
     const auto sizes = tensor.sym_sizes().slice(arguments.samples.size());
     const size_t outer = sizes.size() - leaf.element.shape.size();

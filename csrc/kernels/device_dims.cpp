@@ -9,7 +9,7 @@ namespace torch_slang {
 DeviceDims::DeviceDims(const Function& function, const ShapePlan& shapes) : symbol_count_(shapes.symbol_count()) {
   by_leaf_.resize(function.leaves.size());
   for (size_t leaf = 0; leaf < function.leaves.size(); ++leaf) {
-    if (function.leaves[leaf].kind != LeafKind::View || !shapes.has_static_rank(static_cast<int>(leaf))) continue;
+    if (!function.leaves[leaf].is_view() || !shapes.has_static_rank(static_cast<int>(leaf))) continue;
     for (const Expression& e : shapes.visible_dims(static_cast<int>(leaf))) {
       std::optional<DeviceDim> dim = find(e);
       if (!dim) {

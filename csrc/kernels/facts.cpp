@@ -42,7 +42,7 @@ GradientFacts gradient_facts(const KernelSignature& op, const KernelKey& key, co
   const Leaf& leaf = op.function.leaves[index];
   GradientFacts facts;
   facts.argument = leaf.path;
-  if (leaf.kind == LeafKind::Value) {
+  if (leaf.is_value()) {
     facts.kept = "parts";
     return facts;
   }
@@ -56,7 +56,7 @@ GradientFacts gradient_facts(const KernelSignature& op, const KernelKey& key, co
   }
   if (is_kept_shared(op, index, loaded.threads)) facts.summed_along = loaded.threads.axis;
   const GradientUse& use = loaded.gradients[index];
-  const AccumulationRow& gathering = leaf.gathering();
+  const AccumulationRow& gathering = leaf.view().gathering();
   facts.kept = has_copies(gathering.memory) && !use.consumed ? gathering.kept
                : use.added || use.consumed                   ? "atomics"
                                                              : "memory";
@@ -77,9 +77,9 @@ KernelFacts facts_of(const KernelSignature& op, const KernelKey& key, const Load
   facts.lanes = loaded.threads.lanes;
   facts.has_bounds = !source.thread_bounds.empty();
   for (const Leaf& leaf : op.function.leaves) {
-    if (leaf.kind != LeafKind::View) continue;
-    if ((key.strided & view_bit(leaf.primal_view)) != 0) facts.strided.push_back(leaf.path);
-    if (leaf.diff_view >= 0 && (key.strided & view_bit(leaf.diff_view)) != 0) {
+    if (!leaf.is_view()) continue;
+    if ((key.strided & view_bit(leaf.place().primal_view)) != 0) facts.strided.push_back(leaf.path);
+    if (leaf.diff_view() && (key.strided & view_bit(*leaf.diff_view())) != 0) {
       facts.strided.push_back("the gradient of " + leaf.path);
     }
   }
@@ -87,7 +87,7 @@ KernelFacts facts_of(const KernelSignature& op, const KernelKey& key, const Load
   std::vector<const Leaf*> leaves;  // of the gradients
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (!leaf.differentiable || (leaf.diff_view < 0 && leaf.gradient_slot < 0)) continue;
+    if (!leaf.differentiable || !leaf.has_gradient()) continue;
     leaves.push_back(&leaf);
     facts.gradients.push_back(gradient_facts(op, key, loaded, static_cast<int>(i)));
   }
@@ -98,7 +98,7 @@ KernelFacts facts_of(const KernelSignature& op, const KernelKey& key, const Load
   const Marks marks = marks_with_places(op, key, loaded, located);
   for (size_t i = 0; i < leaves.size(); ++i) {
     GradientFacts& gradient = facts.gradients[i];
-    if (!gradient.why.empty()) gradient.places = places_of(leaves[i]->diff_view, marks, located);
+    if (!gradient.why.empty()) gradient.places = places_of(*leaves[i]->diff_view(), marks, located);
   }
   return facts;
 }

@@ -46,9 +46,9 @@ LaunchMemory::LaunchMemory(const BoundCall& call, std::shared_ptr<const LoadedKe
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     if (arguments.numbers[i] != nullptr) write_number(static_cast<int>(i), *arguments.numbers[i]);
-    if (leaf.kind != LeafKind::View) continue;
-    write_absent_sizes(leaf.primal_view, static_cast<int>(i));
-    if (leaf.diff_view >= 0) write_absent_sizes(leaf.diff_view, static_cast<int>(i));
+    if (!leaf.is_view()) continue;
+    write_absent_sizes(leaf.place().primal_view, static_cast<int>(i));
+    if (leaf.diff_view()) write_absent_sizes(*leaf.diff_view(), static_cast<int>(i));
   }
 }
 
@@ -61,28 +61,29 @@ void LaunchMemory::write_number(int index, const c10::IValue& value) {
   const Leaf& leaf = op_.function.leaves[index];
   const ElementType type = arguments_.type_of(leaf);
   if (leaf.element.shape.empty()) {
-    write_component(leaf.slot, type, value, leaf);
+    write_component(leaf.value().slot, type, value, leaf);
     return;
   }
   const auto list = value.toListRef();
   TORCH_CHECK(static_cast<int64_t>(list.size()) == component_count(leaf.element), call_.name(), ": expected ",
               leaf.name, " (", leaf.slang_type, ") to have ", component_count(leaf.element), " numbers, but got ",
               list.size());
-  for (size_t i = 0; i < list.size(); ++i) write_component(leaf.slot + static_cast<int>(i), type, list[i], leaf);
+  for (size_t i = 0; i < list.size(); ++i)
+    write_component(leaf.value().slot + static_cast<int>(i), type, list[i], leaf);
 }
 
 // A value on the launch's device is read there, at the pointer; one on the CPU travels in the slots, unless samples have their own.
-void LaunchMemory::write_value_tensor(const Leaf& leaf, const at::Tensor& given) {
+void LaunchMemory::write_value_tensor(const ValueLeaf& value, const at::Tensor& given) {
   if (!is_shared_by_samples(given, sample_dims())) {
     const at::Tensor here = given.to(arguments_.device);
     kept_.push_back(are_samples_contiguous(here, sample_dims()) ? here : packed_samples(here, sample_dims()));
-    set_slot(leaf.pointer_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
-    return block_.set_slot_steps(leaf.pointer_slot, steps_of(kept_.back(), sample_dims()));
+    set_slot(*value.pointer_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
+    return block_.set_slot_steps(*value.pointer_slot, steps_of(kept_.back(), sample_dims()));
   }
   const at::Tensor tensor = first_sample(given, sample_dims());
-  if (tensor.device() != arguments_.device) return block_.set_components(leaf.slot, tensor);
+  if (tensor.device() != arguments_.device) return block_.set_components(value.slot, tensor);
   kept_.push_back(tensor.contiguous());
-  set_slot(leaf.pointer_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
+  set_slot(*value.pointer_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
 }
 
 ViewCut LaunchMemory::cut_of(int leaf) const {
@@ -167,32 +168,29 @@ void LaunchMemory::write_absent_sizes(int view, int leaf) {
 
 void LaunchMemory::set_primal(int index, const at::Tensor& tensor) {
   const Leaf& leaf = op_.function.leaves[index];
-  if (leaf.kind == LeafKind::Value) {
-    write_value_tensor(leaf, tensor);
-    return;
-  }
+  if (leaf.is_value()) return write_value_tensor(leaf.value(), tensor);
   if (known_backward_ != nullptr && known_backward_->unused[index]) return;  // sizes are in the block already
-  const bool may_be_written = is_launch(call_.kind) && !leaf.is_in;
+  const bool may_be_written = is_launch(call_.kind) && !leaf.view().is_in;
   if (is_launch(call_.kind)) launch_views_.emplace_back(tensor, may_be_written);
-  write_view(leaf.primal_view, index, tensor, may_be_written);
+  write_view(leaf.place().primal_view, index, tensor, may_be_written);
 }
 
 void LaunchMemory::set_gradient(int index, const at::Tensor& tensor) {
   if (is_launch(call_.kind)) note_written(tensor);
-  write_view(op_.function.leaves[index].diff_view, index, tensor, is_launch(call_.kind));
+  write_view(*op_.function.leaves[index].diff_view(), index, tensor, is_launch(call_.kind));
 }
 
 void LaunchMemory::set_tangent(int index, const at::Tensor& tensor) {
   const Leaf& leaf = op_.function.leaves[index];
-  if (leaf.kind == LeafKind::View) {
-    launch_views_.emplace_back(tensor, !leaf.is_in);
-    write_view(leaf.diff_view, index, tensor, !leaf.is_in);
+  if (leaf.is_view()) {
+    launch_views_.emplace_back(tensor, !leaf.view().is_in);
+    write_view(*leaf.diff_view(), index, tensor, !leaf.view().is_in);
     return;
   }
   const at::Tensor here = tensor.to(arguments_.device);
   kept_.push_back(are_samples_contiguous(here, sample_dims()) ? here : packed_samples(here, sample_dims()));
-  set_slot(leaf.gradient_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
-  if (sample_dims() > 0) block_.set_slot_steps(leaf.gradient_slot, steps_of(kept_.back(), sample_dims()));
+  set_slot(*leaf.value().gradient_slot, reinterpret_cast<uintptr_t>(kept_.back().const_data_ptr()));
+  if (sample_dims() > 0) block_.set_slot_steps(*leaf.value().gradient_slot, steps_of(kept_.back(), sample_dims()));
 }
 
 void LaunchMemory::set_slot(int slot, uint64_t value, int64_t bytes) {
@@ -222,7 +220,7 @@ KernelKey LaunchMemory::key() const {
   KernelKey key{call_.kind, strided_, views_are_independent(), arguments_.device, arguments_.types};
   for (size_t i = 0; i < arguments_.mask.size(); ++i) {
     const Leaf& leaf = op_.function.leaves[op_.differentiable[i]];
-    if (!arguments_.mask[i] && leaf.diff_view >= 0 && leaf.diff_view < 63) key.unwanted |= view_bit(leaf.diff_view);
+    if (!arguments_.mask[i] && leaf.diff_view() && *leaf.diff_view() < 63) key.unwanted |= view_bit(*leaf.diff_view());
   }
   // What comes later is contiguous, and adds no dimension of samples.
   if (sample_dims() > 0 && !arguments_.device.is_cpu()) {

@@ -68,7 +68,7 @@ class LaunchMemory {
  private:
   void write_number(int leaf, const c10::IValue& value);
   void write_component(int slot, ElementType type, const c10::IValue& value, const Leaf& leaf);
-  void write_value_tensor(const Leaf& leaf, const at::Tensor& tensor);
+  void write_value_tensor(const ValueLeaf& value, const at::Tensor& tensor);
   void write_view(int view, int leaf, const at::Tensor& tensor, bool written);
   size_t sample_dims() const { return block_.samples().sizes.size(); }
   unsigned size_of_dim(const DeviceDim& dim) const;

@@ -44,8 +44,8 @@ bool learn_scratch_outputs(const KernelSignature& op, const KernelKey& key, cons
     const Leaf& leaf = op.function.leaves[output];
     const auto& scratch = known.scratch_outputs;
     if (std::find(scratch.begin(), scratch.end(), output) != scratch.end()) continue;
-    const bool is_added_to = leaf.is_hidden && shows(marks, "adds ", leaf.diff_view);
-    if (is_added_to || may_read(text, marks, leaf.primal_view)) found.push_back(output);
+    const bool is_added_to = leaf.is_hidden && shows(marks, "adds ", leaf.diff_view());
+    if (is_added_to || may_read(text, marks, leaf.place().primal_view)) found.push_back(output);
   }
   if (found.empty()) return false;
   if (key.kind == OpKind::Backward) check_stored_values(op, key, found);
@@ -59,7 +59,8 @@ bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, 
   bool more = false;
   known.indirect.resize(op.function.leaves.size(), false);
   for (size_t i = 0; i < known.indirect.size(); ++i) {
-    if (known.indirect[i] || !shows(marks, "dynamic ", op.function.leaves[i].primal_view)) continue;
+    const Leaf& leaf = op.function.leaves[i];
+    if (known.indirect[i] || !leaf.is_view() || !shows(marks, "dynamic ", leaf.view().primal_view)) continue;
     known.indirect[i] = more = true;
   }
   more |= learn_scratch_outputs(op, key, marks, known);
@@ -67,7 +68,7 @@ bool learn(const KernelSignature& op, const KernelKey& key, const Marks& marks, 
   const std::vector<bool> own = own_leaves(op, key, known);
   known.shared.resize(own.size(), false);
   for (size_t i = 0; i < own.size(); ++i) {
-    if (!own[i] || !shows(marks, "shares ", op.function.leaves[i].diff_view)) continue;
+    if (!own[i] || !shows(marks, "shares ", op.function.leaves[i].diff_view())) continue;
     known.shared[i] = more = true;
   }
   return more;
@@ -79,8 +80,8 @@ std::vector<bool> unused_inputs(const KernelSignature& op, const KernelKey& key,
   if (key.kind != OpKind::Backward) return unused;
   for (size_t i = 0; i < unused.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    unused[i] = leaf.kind == LeafKind::View && !leaf.is_output && !shows(marks, "uses ", leaf.primal_view) &&
-                !shows(checked, "uses ", leaf.primal_view);
+    unused[i] = leaf.is_view() && !leaf.is_output && !shows(marks, "uses ", leaf.place().primal_view) &&
+                !shows(checked, "uses ", leaf.place().primal_view);
   }
   return unused;
 }
@@ -89,14 +90,16 @@ void check_written_views(const KernelSignature& op, const KernelKey& key, const 
   check_gradient_types(op, key, marks);
   const DeviceText& text = op.text(key.kind, key.types, key.sizes);
   for (const Leaf& leaf : op.function.leaves) {
-    if (leaf.kind == LeafKind::View && shows(marks, "rank ", leaf.primal_view)) {
+    if (!leaf.is_view()) continue;
+    const ViewLeaf& view = leaf.view();
+    if (shows(marks, "rank ", view.primal_view)) {
       throw_compile_error(op.qualified(key.kind), ": expected ", leaf.name,
                           ", which is multiplied or made as matrices, to be declared with two or three dimensions, "
                           "[Shape(\"M, K\")] or [Shape(\"B, M, K\")], but got ",
-                          leaf.shape ? "\"" + *leaf.shape + "\"" : "no shape");
+                          view.shape ? "\"" + *view.shape + "\"" : "no shape");
     }
-    const bool is_writable = is_launch(key.kind) ? !leaf.is_in : leaf.is_output;
-    if (leaf.kind != LeafKind::View || is_writable || !may_write(text, marks, leaf.primal_view)) continue;
+    const bool is_writable = is_launch(key.kind) ? !view.is_in : leaf.is_output;
+    if (is_writable || !may_write(text, marks, view.primal_view)) continue;
     if (is_launch(key.kind)) {
       throw_compile_error(op.qualified(key.kind), ": the kernel writes to ", leaf.name, ", which is declared [In]");
     }

@@ -56,10 +56,10 @@ ShapePlan::ShapePlan(std::string op, const Function& function,
   for (const bool outputs : {false, true}) {
     for (size_t i = 0; i < function.leaves.size(); ++i) {
       const Leaf& leaf = function.leaves[i];
-      if (leaf.kind != LeafKind::View || leaf.is_output != outputs) continue;
+      if (!leaf.is_view() || leaf.is_output != outputs) continue;
       if (outputs && first_output_ < 0) first_output_ = static_cast<int>(i);
-      if (leaf.shape) {
-        add_view(static_cast<int>(i), strip_brackets(*leaf.shape));
+      if (const auto& shape = leaf.view().shape) {
+        add_view(static_cast<int>(i), strip_brackets(*shape));
       } else {
         TORCH_CHECK(!leaf.is_output, op_, ": output ", leaf.name, " needs a shape: [Out(\"...\")]");
         views_[i].any = true;
@@ -92,7 +92,7 @@ Expression ShapePlan::resolve(const std::string& name, const std::string& where)
   for (size_t i = 0; i < function_->leaves.size(); ++i) {
     const Leaf& leaf = function_->leaves[i];
     if (leaf.name != name && leaf.path != name) continue;
-    TORCH_CHECK(leaf.kind == LeafKind::Value && !leaf.differentiable && leaf.element.shape.empty() &&
+    TORCH_CHECK(leaf.is_value() && !leaf.differentiable && leaf.element.shape.empty() &&
                     leaf.element.type_parameter < 0 && !is_floating_point(leaf.element.type),
                 op_, ": ", where, " uses '", name, "', which is not an integer (it is ", leaf.slang_type, ")");
     const int index = symbol(name);
@@ -115,7 +115,7 @@ void ShapePlan::add_view(int leaf, const std::string& text) {
   if (items.size() == 1 && is_name(items[0])) {  // another parameter's name alone stands for its shape
     for (size_t other = 0; other < function_->leaves.size(); ++other) {
       const Leaf& candidate = function_->leaves[other];
-      if (candidate.kind != LeafKind::View || candidate.name != items[0]) continue;
+      if (!candidate.is_view() || candidate.name != items[0]) continue;
       TORCH_CHECK(static_cast<int>(other) != leaf, op_, ": ", where, " refers to itself");
       TORCH_CHECK(!candidate.is_output || static_cast<int>(other) < leaf, op_, ": ", where,
                   " refers to a later output");

@@ -14,7 +14,7 @@ constexpr int64_t kMostLanes = 8;
 }  // namespace
 
 std::string why_not_own(const KernelSignature& op, int leaf) {
-  if (!op.function.leaves[leaf].gathering().is_ours) return "its wrapper is the user's";
+  if (!op.function.leaves[leaf].view().gathering().is_ours) return "its wrapper is the user's";
   return op.shares[leaf].refusal;
 }
 
@@ -22,8 +22,8 @@ int64_t own_bytes(const KernelSignature& op, OpKind kind, const std::vector<Elem
   int64_t bytes = 0;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (leaf.kind != LeafKind::View) continue;
-    if (leaf.is_output && (kind != OpKind::Backward || leaf.diff_view < 0)) continue;
+    if (!leaf.is_view()) continue;
+    if (leaf.is_output && (kind != OpKind::Backward || !leaf.diff_view())) continue;
     const ThreadShare& share = op.shares[i];
     bytes += (share.refusal.empty() ? share.numbers : component_count(leaf.element)) *
              size_of(element_type(leaf.element, types));
@@ -39,8 +39,8 @@ bool has_no_dimension_along(const ThreadShare& share, int axis) {
 
 // Whose sums may wait in registers.
 bool may_share(const Leaf& leaf, const ThreadShare& share) {
-  return leaf.kind == LeafKind::View && leaf.diff_view >= 0 && !leaf.is_output && !share.missing.empty() &&
-         leaf.gathering().may_sum_first;
+  return leaf.is_view() && leaf.diff_view() && !leaf.is_output && !share.missing.empty() &&
+         leaf.view().gathering().may_sum_first;
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ int lanes_of_vectors(const KernelSignature& op, OpKind kind, const std::vector<E
   int64_t lanes = 1;
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (op.shares[i].run == 0 || (leaf.is_output && kind == OpKind::Backward && leaf.diff_view < 0)) continue;
+    if (op.shares[i].run == 0 || (leaf.is_output && kind == OpKind::Backward && !leaf.diff_view())) continue;
     const int64_t bytes = op.shares[i].run * size_of(element_type(leaf.element, types));
     lanes = std::max(lanes, kVectorBytes / std::gcd(kVectorBytes, bytes));
   }

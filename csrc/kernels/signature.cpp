@@ -35,7 +35,7 @@ std::string default_of(const Leaf& leaf, const std::string& type) {
   return leaf.default_int ? "=" + std::to_string(*leaf.default_int) : "";
 }
 
-bool is_tensor(const Leaf& leaf) { return leaf.kind == LeafKind::View || leaf.differentiable; }
+bool is_tensor(const Leaf& leaf) { return leaf.is_view() || leaf.differentiable; }
 
 // What an operator does with the arguments that it passes to the kernel.
 enum class Passed : int8_t { Defaults, Given, Written };
@@ -46,7 +46,7 @@ void add_leaf(ArgumentList& list, const KernelSignature& op, int leaf, Passed pa
   if (!is_tensor(self)) {
     const std::string type = number_type(op, leaf);
     list.add(type, self.name, passed == Passed::Defaults ? default_of(self, type) : "", argument);
-  } else if (passed == Passed::Written && self.kind == LeafKind::View && !self.is_in) {
+  } else if (passed == Passed::Written && self.is_view() && !self.view().is_in) {
     list.add_written(self.name, argument);
   } else {
     list.add("Tensor", self.name, "", argument);
@@ -76,7 +76,7 @@ std::unique_ptr<OpSignature> launch_op(const KernelSignature& op, OpKind kind, c
     const Leaf& leaf = op.function.leaves[i];
     add_leaf(list, op, static_cast<int>(i), Passed::Written);
     if (kind == OpKind::Launch || !leaf.differentiable) continue;
-    const bool may_be_written = kind == OpKind::LaunchBackward || (leaf.kind == LeafKind::View && !leaf.is_in);
+    const bool may_be_written = kind == OpKind::LaunchBackward || (leaf.is_view() && !leaf.view().is_in);
     const std::string added = gradient_name(op, kind, static_cast<int>(i));
     if (may_be_written) {
       list.add_optional_written(added, gradient(i));
@@ -87,7 +87,7 @@ std::unique_ptr<OpSignature> launch_op(const KernelSignature& op, OpKind kind, c
   list.add("int[]", added_name(op, kind, "block_size"), "", {OpArgument::Role::BlockSize, -1});
   list.add("int[]", added_name(op, kind, "grid_size"), "", {OpArgument::Role::GridSize, -1});
   for (size_t i = 0; i < op.function.leaves.size() && kind == OpKind::Launch; ++i) {
-    if (op.function.leaves[i].diff_view < 0) continue;
+    if (!op.function.leaves[i].diff_view()) continue;
     list.add_written_keyword(gradient_name(op, kind, static_cast<int>(i)), gradient(i));
   }
   return std::move(list).finish(op, name, {});
@@ -112,7 +112,7 @@ KernelSignature::KernelSignature(std::string ns_, Function function_, const Cons
       multiplies(multiplies_) {
   check_block_size(*this);
   for (size_t i = 0; i < function.leaves.size(); ++i) {
-    const bool is_view = function.leaves[i].kind == LeafKind::View;
+    const bool is_view = function.leaves[i].is_view();
     shares.push_back(is_view ? thread_share(function, shapes, static_cast<int>(i)) : ThreadShare());
   }
   if (!outputs.empty()) add(OpKind::Forward, forward_op(*this));

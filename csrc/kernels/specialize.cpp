@@ -52,8 +52,9 @@ std::string view_expression(const KernelSignature& op, const KernelKey& key, int
 
 std::string primal_expression(const KernelSignature& op, const KernelKey& key, int leaf, const KnownUse& known) {
   const Leaf& self = op.function.leaves[leaf];
-  const std::string view = view_expression(op, key, leaf, self.primal_view, element_type(self.element, key.types));
-  if (is_launch(key.kind)) return self.is_in ? "tsl::readonly(" + view + ")" : view;
+  const std::string view =
+      view_expression(op, key, leaf, self.place().primal_view, element_type(self.element, key.types));
+  if (is_launch(key.kind)) return self.view().is_in ? "tsl::readonly(" + view + ")" : view;
   if (self.is_hidden && !contains(known.scratch_outputs, leaf)) return "tsl::absent(" + view + ")";
   if (key.kind != OpKind::Backward) return self.is_output ? view : "tsl::readonly(" + view + ")";
   const bool absent =
@@ -64,7 +65,7 @@ std::string primal_expression(const KernelSignature& op, const KernelKey& key, i
 
 // What a view's gradient holds as it is gathered, or its tangent.
 ElementType diff_type(const Leaf& leaf, const KernelKey& key, bool is_own) {
-  const bool summed = key.kind != OpKind::LaunchJvp && !is_own && has_copies(leaf.gathering().memory);
+  const bool summed = key.kind != OpKind::LaunchJvp && !is_own && has_copies(leaf.view().gathering().memory);
   const ElementType type = element_type(leaf.element, key.types);
   return summed ? summing_type(type) : type;
 }
@@ -73,10 +74,10 @@ std::string diff_expression(const KernelSignature& op, const KernelKey& key, int
                             bool is_own) {
   const Leaf& self = op.function.leaves[leaf];
   const ElementType type = diff_type(self, key, is_own);
-  const std::string view = view_expression(op, key, leaf, self.diff_view, type);
+  const std::string view = view_expression(op, key, leaf, *self.diff_view(), type);
   if (key.kind == OpKind::Forward || is_unwanted(key, self)) return "tsl::absent(" + view + ")";
   const std::string gradient = gradient_view_text(view, element_type(self.element, key.types),
-                                                  component_count(self.element), self.gradient_slots);
+                                                  component_count(self.element), *self.view().gradient_slots);
   // Whether it needs memory, additions to it show: Note [scratch outputs] in learn.cpp.
   return self.is_hidden && !contains(known.scratch_outputs, leaf) ? "tsl::absent(" + gradient + ")" : gradient;
 }
@@ -87,20 +88,20 @@ std::string make_view_body(const KernelSignature& op, const KernelKey& key, cons
   for (size_t i = 0; i < op.function.leaves.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
     const int index = static_cast<int>(i);
-    if (leaf.kind != LeafKind::View) continue;
-    body +=
-        "  case " + std::to_string(leaf.primal_view) + ": return " + primal_expression(op, key, index, known) + ";\n";
-    if (leaf.diff_view < 0) continue;
-    body += "  case " + std::to_string(leaf.diff_view) + ": return " + diff_expression(op, key, index, known, own[i]) +
-            ";\n";
+    if (!leaf.is_view()) continue;
+    body += "  case " + std::to_string(leaf.place().primal_view) + ": return " +
+            primal_expression(op, key, index, known) + ";\n";
+    if (!leaf.diff_view()) continue;
+    body += "  case " + std::to_string(*leaf.diff_view()) + ": return " +
+            diff_expression(op, key, index, known, own[i]) + ";\n";
   }
   return body + "  default: return tsl::present_view(args, k);\n}";
 }
 
 // Whether lanes sum their additions to neighbouring elements of this gradient first.
 bool is_summed_by_lanes(const KernelKey& key, const Leaf& leaf, const ThreadShare& share) {
-  return key.kind == OpKind::Backward && leaf.kind == LeafKind::View && leaf.diff_view >= 0 && !leaf.is_output &&
-         leaf.gathering().may_join_lanes && !is_unwanted(key, leaf) && share.refusal.empty() && share.run > 0 &&
+  return key.kind == OpKind::Backward && leaf.is_view() && leaf.diff_view() && !leaf.is_output &&
+         leaf.view().gathering().may_join_lanes && !is_unwanted(key, leaf) && share.refusal.empty() && share.run > 0 &&
          share.numbers == component_count(leaf.element);
 }
 
@@ -128,22 +129,22 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
     };
     const bool has_run = has_vectors && share.run > 0;
     if (own[i]) {
-      keep(leaf.diff_view, leaf.is_output ? ThreadView::Kept::Given : ThreadView::Kept::Result,
-           has_run && is_dense(leaf.diff_view));
+      keep(*leaf.diff_view(), leaf.is_output ? ThreadView::Kept::Given : ThreadView::Kept::Result,
+           has_run && is_dense(*leaf.diff_view()));
     } else if (key.kind == OpKind::Backward && !is_unwanted(key, leaf) &&
                is_kept_shared(op, static_cast<int>(i), source.threads)) {
-      keep(leaf.diff_view, ThreadView::Kept::Shared, false).is_replicated =
-          leaf.gathering().memory == GradientMemory::Replicas;
-    } else if (has_vectors && is_summed_by_lanes(key, leaf, share) && is_dense(leaf.diff_view)) {
-      keep(leaf.diff_view, ThreadView::Kept::Summed, true);
+      keep(*leaf.diff_view(), ThreadView::Kept::Shared, false).is_replicated =
+          leaf.view().gathering().memory == GradientMemory::Replicas;
+    } else if (has_vectors && is_summed_by_lanes(key, leaf, share) && is_dense(*leaf.diff_view())) {
+      keep(*leaf.diff_view(), ThreadView::Kept::Summed, true);
     }
-    if (!has_run || !is_dense(leaf.primal_view)) continue;
+    if (!has_run || !is_dense(leaf.place().primal_view)) continue;
     const bool is_indirect = !known.indirect.empty() && known.indirect[i];
     const bool is_single = share.numbers == component_count(leaf.element);
     if (is_indirect && !is_single) continue;
     if (leaf.is_output && (key.kind == OpKind::Backward || stores_by_address || !share.refusal.empty())) continue;
     if (!leaf.is_output && (!key.independent || (!known.unused.empty() && known.unused[i]))) continue;
-    keep(leaf.primal_view, leaf.is_output ? ThreadView::Kept::Output : ThreadView::Kept::Input, true)
+    keep(leaf.place().primal_view, leaf.is_output ? ThreadView::Kept::Output : ThreadView::Kept::Input, true)
         .serves_neighbours = is_single && !is_indirect;
   }
   return views;
@@ -172,7 +173,7 @@ std::vector<bool> own_leaves(const KernelSignature& op, const KernelKey& key, co
   if (key.kind != OpKind::Backward || op.options.checks(key.device) == Checks::All) return own;
   for (size_t i = 0; i < own.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (leaf.kind != LeafKind::View || leaf.diff_view < 0 || !leaf.gathering().is_ours) continue;
+    if (!leaf.is_view() || !leaf.diff_view() || !leaf.view().gathering().is_ours) continue;
     if (leaf.is_hidden) continue;
     if (is_unwanted(key, leaf) || (!known.shared.empty() && known.shared[i])) continue;
     own[i] = op.shares[i].refusal.empty();
@@ -192,7 +193,7 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
   std::set<int64_t> component_counts;
   for (size_t i = 0; i < own.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (leaf.diff_view < 0) continue;
+    if (!leaf.diff_view()) continue;
     source.gradient_scalars |= 1u << static_cast<unsigned>(diff_type(leaf, key, own[i]));
     component_counts.insert(component_count(leaf.element));
   }

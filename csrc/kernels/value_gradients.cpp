@@ -82,7 +82,7 @@ void ValueGradients::make_parts(Group& group, uint64_t adders, LaunchMemory& mem
   const int64_t step = aligned * parts.element_size();  // from sample to sample
   for (size_t i = 0; i < group.members.size(); ++i) {
     const Leaf& leaf = *leaves_[group.members[i]];
-    memory.set_slot(leaf.gradient_slot, (address + i * samples * step) | sharing, step);
+    memory.set_slot(*leaf.value().gradient_slot, (address + i * samples * step) | sharing, step);
   }
 }
 

@@ -34,7 +34,7 @@ Gradients::Gradients(LaunchMemory& memory)
 
 // Decided once the kernel is known, and contiguous: views of it suit every kernel.
 bool Gradients::in_private_memory(const Item& item) const {
-  return leaf_of(item).kind == LeafKind::View && has_copies(leaf_of(item).gathering().memory);
+  return leaf_of(item).is_view() && has_copies(leaf_of(item).view().gathering().memory);
 }
 
 c10::IntArrayRef Gradients::sizes_of(const Item& item) const {

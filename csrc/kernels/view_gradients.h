@@ -61,7 +61,7 @@ class Gradients {
   };
 
   const Leaf& leaf_of(const Item& item) const { return op_.function.leaves[item.leaf]; }
-  bool is_value(const Item& item) const { return leaf_of(item).kind == LeafKind::Value; }
+  bool is_value(const Item& item) const { return leaf_of(item).is_value(); }
   bool in_private_memory(const Item& item) const;
   bool has_plain(const Item& item) const { return in_private_memory(item) && !item.is_own && item.is_consumed; }
   bool has_gathered(const Item& item) const { return in_private_memory(item) && !item.is_own && !item.is_consumed; }

@@ -12,7 +12,7 @@ namespace {
 bool can_be_generated(const Leaf& leaf) {
   const auto& shape = leaf.element.shape;
   const bool has_size = std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size >= 0; });
-  return has_size && leaf.element.type_parameter < 0 && !leaf.is_output && !leaf.is_whole;
+  return has_size && leaf.element.type_parameter < 0 && !leaf.is_output && !leaf.is_whole();
 }
 
 // Of an instance: what results are is known then, though no argument may say it.
@@ -38,10 +38,10 @@ std::string Module::generating(const std::string& name, const std::vector<int>& 
   for (const int index : leaves) {
     Leaf& leaf = made.leaves.at(index);
     TORCH_CHECK(!made.is_kernel && can_be_generated(leaf), ns_, "::", name, ": nothing can generate ", leaf.path);
-    leaf.kind = LeafKind::Generated;
     leaf.differentiable = false;
     leaf.no_gradient.clear();
-    leaf.slot = made.slot_count;
+    const BlockPlace& place = leaf.place();
+    leaf.kind = GeneratedLeaf{{place.primal_view, place.diff_view, made.slot_count}};
     made.slot_count += 1 + kTslGeneratedWords * static_cast<int>(component_count(leaf.element));
     made.name += "_" + std::to_string(index);
   }

@@ -149,7 +149,7 @@ class LaunchArguments {
  private:
   c10::IValue value(int index) const {
     const Leaf& leaf = leaves_[index];
-    if (leaf.kind == LeafKind::View) return tensor(index);
+    if (leaf.is_view()) return tensor(index);
     if (leaf.differentiable) return number_tensor(index);
     const ElementType type = leaf.element.type;
     if (leaf.element.type_parameter >= 0 || is_floating_point(type)) return numbers<double>(index);
@@ -188,7 +188,7 @@ class LaunchArguments {
   c10::ScalarType dtype_of(const Element& element) const {
     if (element.type_parameter < 0) return scalar_type(element.type);
     for (size_t i = 0; i < leaves_.size(); ++i) {
-      if (leaves_[i].kind != LeafKind::View || leaves_[i].element.type_parameter != element.type_parameter) continue;
+      if (!leaves_[i].is_view() || leaves_[i].element.type_parameter != element.type_parameter) continue;
       return tensor(static_cast<int>(i)).scalar_type();
     }
     return at::kFloat;
@@ -224,7 +224,7 @@ int refuse_index(void* call, int kind, long long index, long long count) {
 
 }  // namespace
 
-int64_t host_components(const Leaf& leaf) { return leaf.kind == LeafKind::View ? 1 : component_count(leaf.element); }
+int64_t host_components(const Leaf& leaf) { return leaf.is_view() ? 1 : component_count(leaf.element); }
 
 void* give_tensor(at::Tensor tensor) { return tensor.unsafeReleaseTensorImpl(); }
 

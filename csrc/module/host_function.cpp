@@ -42,7 +42,7 @@ class ArgumentReader {
     auto value = values.begin();
     for (const Leaf& leaf : leaves) {
       for (int64_t i = host_components(leaf); i > 0; --i, ++value) {
-        components.push_back(leaf.kind == LeafKind::View ? tensor(leaf, *value) : number(leaf, *value));
+        components.push_back(leaf.is_view() ? tensor(leaf, *value) : number(leaf, *value));
       }
     }
     return components;

@@ -175,7 +175,7 @@ static bool declares_by(const Function& function, const std::string& variable) {
   const auto names = [&](const std::optional<std::string>& text) { return text && mentions_name(*text, variable); };
   return names(function.launch_total) || names(function.parallel) ||
          std::any_of(function.leaves.begin(), function.leaves.end(),
-                     [&](const Leaf& leaf) { return names(leaf.shape); });
+                     [&](const Leaf& leaf) { return leaf.is_view() && names(leaf.view().shape); });
 }
 
 // The lists of [Tune] and those that load was given, which go first. A plain define of a variable leaves nothing to tune.
@@ -209,8 +209,10 @@ TunedSpace Module::space_of(const Function& function, const LoadOptions& options
     TORCH_CHECK(count <= kMaxVariants, where, ": the tuned variables (", describe(space), ") have more than ",
                 kMaxVariants, " combinations");
     for (const Leaf& leaf : function.leaves) {
-      TORCH_CHECK(!leaf.shape || !mentions_name(*leaf.shape, variable.name), where, ": the shape of ", leaf.path,
-                  ", \"", *leaf.shape, "\", names the tuned variable ", variable.name,
+      if (!leaf.is_view() || !leaf.view().shape) continue;
+      const std::string& shape = *leaf.view().shape;
+      TORCH_CHECK(!mentions_name(shape, variable.name), where, ": the shape of ", leaf.path, ", \"", shape,
+                  "\", names the tuned variable ", variable.name,
                   ", but a caller must see the same shapes for all values");
     }
   }

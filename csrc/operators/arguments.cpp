@@ -52,10 +52,11 @@ namespace {
 
 // How many times the memory of the gradient is there.
 int64_t times_in_memory(const Leaf& leaf) {
-  switch (leaf.gathering().memory) {
+  if (!leaf.is_view()) return 1;
+  switch (leaf.view().gathering().memory) {
     case GradientMemory::Own:
     case GradientMemory::Records: break;
-    case GradientMemory::Replicas: return leaf.copies;
+    case GradientMemory::Replicas: return leaf.view().copies;
   }
   return 1;
 }
@@ -125,17 +126,16 @@ class StackReader {
   }
 
   void check_multiple(const Leaf& leaf, const c10::IValue& value) const {
-    if (leaf.multiple_of == 1) return;
-    const auto rule = [&] {
-      return c10::str(name_, ": expected ", leaf.name, " to be a multiple of ", leaf.multiple_of);
-    };
+    if (!leaf.is_value() || leaf.value().multiple_of == 1) return;
+    const int64_t factor = leaf.value().multiple_of;
+    const auto rule = [&] { return c10::str(name_, ": expected ", leaf.name, " to be a multiple of ", factor); };
     if (value.isSymInt() && !value.toSymInt().maybe_as_int()) {
-      const c10::SymInt rest = value.toSymInt() % c10::SymInt(leaf.multiple_of);
+      const c10::SymInt rest = value.toSymInt() % c10::SymInt(factor);
       TORCH_CHECK(rest.sym_eq(0).expect_true(__FILE__, __LINE__), rule());
       return;
     }
     const int64_t number = value.isSymInt() ? *value.toSymInt().maybe_as_int() : value.toInt();
-    TORCH_CHECK(number % leaf.multiple_of == 0, rule(), ", but got ", number);
+    TORCH_CHECK(number % factor == 0, rule(), ", but got ", number);
   }
 
   void read_mask(const c10::IValue& value) {

@@ -87,9 +87,9 @@ TslFault* FaultRecord::address() {
 
 std::string FaultRecord::view_name(int view) const {
   for (const Leaf& leaf : op_.function.leaves) {
-    if (leaf.kind != LeafKind::View) continue;
-    if (leaf.primal_view == view) return leaf.path;
-    if (leaf.diff_view == view)
+    if (!leaf.is_view()) continue;
+    if (leaf.place().primal_view == view) return leaf.path;
+    if (leaf.diff_view() == view)
       return (op_.direction(kind_) == Direction::Jvp ? "tangent of " : "gradient of ") + leaf.path;
   }
   return "view " + std::to_string(view);

@@ -15,19 +15,26 @@ Layout::Layout(const Function& function, int dim_count)
   find_pointers(function);
 }
 
+void Layout::find_pointers(const ViewLeaf& view) {
+  if (!view.gradient_slots) return;
+  pointer_slots_.push_back(*view.gradient_slots + kTslOwners);
+  switch (view.gathering().memory) {
+    case GradientMemory::Own:
+    case GradientMemory::Replicas: break;
+    case GradientMemory::Records:
+      pointer_slots_.push_back(*view.gradient_slots + kTslValues);
+      pointer_slots_.push_back(*view.gradient_slots + kTslIndices);
+  }
+}
+
 void Layout::find_pointers(const Function& function) {
   for (const Leaf& leaf : function.leaves) {
-    if (leaf.pointer_slot >= 0) pointer_slots_.push_back(leaf.pointer_slot);
-    if (leaf.gradient_slot >= 0) pointer_slots_.push_back(leaf.gradient_slot);
-    if (leaf.gradient_slots < 0) continue;
-    pointer_slots_.push_back(leaf.gradient_slots + kTslOwners);
-    switch (leaf.gathering().memory) {
-      case GradientMemory::Own:
-      case GradientMemory::Replicas: break;
-      case GradientMemory::Records:
-        pointer_slots_.push_back(leaf.gradient_slots + kTslValues);
-        pointer_slots_.push_back(leaf.gradient_slots + kTslIndices);
-    }
+    leaf.visit([&](const ViewLeaf& one) { find_pointers(one); },
+               [&](const ValueLeaf& value) {
+                 if (value.pointer_slot) pointer_slots_.push_back(*value.pointer_slot);
+                 if (value.gradient_slot) pointer_slots_.push_back(*value.gradient_slot);
+               },
+               [](const GeneratedLeaf&) {});
   }
   for (int view = 0; view < view_count_; ++view) {
     pointer_offsets_.push_back(view_offset(view) + offsetof(TslView, data));

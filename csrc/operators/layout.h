@@ -29,6 +29,7 @@ class Layout {
 
  private:
   void find_pointers(const Function& function);
+  void find_pointers(const ViewLeaf& view);
 
   int view_count_;
   int slot_count_;

@@ -46,7 +46,7 @@ PackedArguments::Item PackedArguments::item_of(const c10::Argument& argument, co
   } else if (leaf != nullptr && is_number(type.kind()) && argument.real_type()->kind() != c10::TypeKind::SymIntType) {
     item.in = In::Numbers;
     item.number = type.kind();
-  } else if (leaf != nullptr && leaf->kind == LeafKind::Value && type.kind() == c10::TypeKind::ListType) {
+  } else if (leaf != nullptr && leaf->is_value() && type.kind() == c10::TypeKind::ListType) {
     item.in = In::Numbers;
     item.number = type.expectRef<c10::ListType>().getElementType()->kind();
     item.count = static_cast<size_t>(component_count(leaf->element));

@@ -13,7 +13,7 @@ Signature::Signature(std::string ns_, Function function_, std::shared_ptr<TextSo
     }
     if (leaf.is_output) outputs.push_back(index);
     if (!leaf.differentiable) continue;
-    if (leaf.is_output || leaf.is_written) grad_outputs.push_back(index);
+    if (leaf.is_output || leaf.is_written()) grad_outputs.push_back(index);
     if (!leaf.is_output) differentiable.push_back(index);
   }
 }

@@ -30,7 +30,6 @@ const ElementFacts& facts_of(ElementType type) {
 }
 
 constexpr const char* kDirections[] = {"forward", "backward", "jvp", "tangents", "tangents_backward"};
-constexpr const char* kLeafKinds[] = {"view", "value", "generated"};
 
 template <class T, size_t N>
 const char* name_at(const char* const (&names)[N], T item) {
@@ -55,7 +54,6 @@ int64_t size_of(ElementType type) { return facts_of(type).size; }
 bool is_floating_point(ElementType type) { return facts_of(type).floating; }
 
 const char* name_of(Direction direction) { return name_at(kDirections, direction); }
-const char* name_of(LeafKind kind) { return name_at(kLeafKinds, kind); }
 
 std::optional<ElementType> element_type_named(std::string_view name) {
   for (size_t i = 0; i < std::size(kElements); ++i) {
@@ -65,6 +63,5 @@ std::optional<ElementType> element_type_named(std::string_view name) {
 }
 
 std::optional<Direction> direction_named(std::string_view name) { return find_name<Direction>(kDirections, name); }
-std::optional<LeafKind> leaf_kind_named(std::string_view name) { return find_name<LeafKind>(kLeafKinds, name); }
 
 }  // namespace torch_slang

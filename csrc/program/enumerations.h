@@ -24,18 +24,14 @@ enum class ElementType : int8_t {
 };
 inline constexpr int kElementTypeCount = static_cast<int>(ElementType::Bool) + 1;
 
-enum class LeafKind : int8_t { View, Value, Generated };
-
 // Jvp: the forward derivative as a launch has it, tangents beside values. Tangents, TangentsBackward: the function that
 // program/tangents.h makes, and its backward, which is a second derivative.
 enum class Direction : int8_t { Forward, Backward, Jvp, Tangents, TangentsBackward };
 
 const char* name_of(ElementType type);        // "float32"
 const char* slang_name_of(ElementType type);  // "float", "uint8_t", "BFloat16"
-const char* name_of(LeafKind kind);           // "view"
 const char* name_of(Direction direction);
 std::optional<ElementType> element_type_named(std::string_view name);  // "float32"
-std::optional<LeafKind> leaf_kind_named(std::string_view name);
 std::optional<Direction> direction_named(std::string_view name);  // "forward"
 
 int64_t size_of(ElementType type);  // bytes

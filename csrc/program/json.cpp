@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 
 #include <type_traits>
+#include <variant>
 
 #include "program/enumerations.h"
 #include "program/program.h"
@@ -23,32 +24,46 @@ void fields(V& v, Element& e) {
 }
 
 template <class V>
+void fields(V& v, BlockPlace& p) {
+  v("primal_view", p.primal_view);
+  v("diff_view", p.diff_view);
+  v("slot", p.slot);
+}
+
+template <class V>
+void fields(V& v, ViewLeaf& w) {
+  fields(v, static_cast<BlockPlace&>(w));
+  v("is_in", w.is_in);
+  v("is_whole", w.is_whole);
+  v("is_written", w.is_written);
+  v("rank", w.rank);
+  v("shape", w.shape);
+  v("fill", w.fill);
+  v("accumulation", w.accumulation);
+  v("copies", w.copies);
+  v("gradient_slots", w.gradient_slots);
+}
+
+template <class V>
+void fields(V& v, ValueLeaf& w) {
+  v("slot", w.slot);
+  v("pointer_slot", w.pointer_slot);
+  v("gradient_slot", w.gradient_slot);
+  v("multiple_of", w.multiple_of);
+}
+
+template <class V>
 void fields(V& v, Leaf& l) {
   v("name", l.name);
   v("path", l.path);
   v("slang_type", l.slang_type);
-  v("kind", l.kind);
+  v.one_of(l.kind);
   v("element", l.element);
+  v("is_output", l.is_output);
   v("differentiable", l.differentiable);
   v("no_gradient", l.no_gradient);
-  v("is_output", l.is_output);
-  v("is_in", l.is_in);
-  v("is_whole", l.is_whole);
-  v("is_written", l.is_written);
-  v("rank", l.rank);
-  v("shape", l.shape);
-  v("fill", l.fill);
-  v("primal_view", l.primal_view);
-  v("diff_view", l.diff_view);
-  v("accumulation", l.accumulation);
-  v("copies", l.copies);
-  v("gradient_slots", l.gradient_slots);
-  v("slot", l.slot);
-  v("pointer_slot", l.pointer_slot);
-  v("gradient_slot", l.gradient_slot);
   v("default_float", l.default_float);
   v("default_int", l.default_int);
-  v("multiple_of", l.multiple_of);
 }
 
 template <class V>
@@ -197,6 +212,11 @@ class Writer {
   void operator()(const char* name, std::optional<T>& field) {
     if (field) object_[name] = value(*field);
   }
+  // Under the name of the alternative that it is.
+  template <class... Of>
+  void one_of(std::variant<Of...>& item) {
+    std::visit([&](auto& one) { (*this)(one.kName, one); }, item);
+  }
 
  private:
   static json::value value(std::string& text) { return json::string(text); }
@@ -246,6 +266,12 @@ class Reader {
   void operator()(const char* name, T& field) {
     if (const json::value* value = object_.if_contains(name)) into(*value, path_ + "." + name, field);
   }
+  template <class... Of>
+  void one_of(std::variant<Of...>& item) {
+    const bool is_known =
+        ((object_.contains(Of::kName) && ((*this)(Of::kName, item.template emplace<Of>()), true)) || ...);
+    expect(is_known, path_, "of a kind that this version knows");
+  }
 
  private:
   Reader(const json::object& object, const std::string& path) : object_(object), path_(path) {}
@@ -273,9 +299,6 @@ class Reader {
   }
   static void into(const json::value& value, const std::string& path, Direction& item) {
     named(value, path, item, direction_named);
-  }
-  static void into(const json::value& value, const std::string& path, LeafKind& item) {
-    named(value, path, item, leaf_kind_named);
   }
   static void into(const json::value& value, const std::string& path, Accumulation& item) {
     named(value, path, item, accumulation_named);
@@ -333,7 +356,7 @@ std::string write(const T& item) {
 
 // Of a Program: no field is there in each, so a text that is none would pass for one of an empty module.
 constexpr const char* kProgramMark = "torch_slang_program";
-constexpr int kProgramFormat = 4;
+constexpr int kProgramFormat = 5;
 
 Program read_program(const json::value& value) {
   const json::object* object = value.if_object();

@@ -5,7 +5,7 @@
 namespace torch_slang {
 
 bool sees_tensors(const Function& function) {
-  return std::any_of(function.leaves.begin(), function.leaves.end(), [](const Leaf& leaf) { return leaf.is_whole; });
+  return std::any_of(function.leaves.begin(), function.leaves.end(), [](const Leaf& leaf) { return leaf.is_whole(); });
 }
 
 int64_t component_count(const Element& element) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "program/accumulation.h"
@@ -24,45 +25,100 @@ struct Element {
   std::vector<int64_t> shape;
 };
 
-// One flattened argument: a tensor view, or a value (scalar, vector, matrix, array). Fields of struct parameters become
-// leaves named `parameter_field`.
-struct Leaf {
-  std::string name;  // "x", "cfg_gain"
-  std::string path;  // "x", "cfg.gain": as the user wrote it
-  std::string slang_type;  // for messages: "DiffTensorView<float>"
-  LeafKind kind = LeafKind::View;
-  Element element;
-  bool differentiable = false;  // a DiffTensorView, or a float value that is not no_diff, of a differentiable kernel
-  // Of a plain function's input: why it has no gradient, if nobody said that it is a constant ("the struct S is not
-  // IDifferentiable"). A tensor that requires grad is refused there.
-  std::string no_gradient;
-  // Views.
-  bool is_output = false;  // [Out]
+// Where a tensor stands in the argument block.
+struct BlockPlace {
+  int primal_view = 0;  // indices into the argument block's views
+  std::optional<int> diff_view;
+  std::optional<int> slot;  // of a plain function's input: the first of its slots
+};
+
+// A tensor.
+struct ViewLeaf : BlockPlace {
+  static constexpr const char* kName = "view";
   bool is_in = false;  // [In]: never written
   // Of a plain function: Note [whole tensors].
   bool is_whole = false;
   bool is_written = false;  // a whole one that the function stores to
-  int rank = -1;  // of a whole one, elements excluded; -1: any
+  std::optional<int> rank;  // of a whole one, elements excluded; none: any
   std::optional<std::string> shape;  // text of [Shape] or [Out]
   std::optional<double> fill;  // [Fill(v)]
-  int primal_view = -1;  // indices into the argument block's views
-  int diff_view = -1;  // -1: none
   Accumulation accumulation = Accumulation::Atomic;
   int copies = 0;  // N: replicas, or recorded pairs a thread
-  int gradient_slots = -1;  // first of the slots that describe the gradient's memory: Note [gradient slots] in abi.h
-  // Values.
-  int slot = -1;  // first of the slots with the components, row-major
-  int pointer_slot = -1;  // differentiable values: a device pointer to the components, or null: use the slots
-  int gradient_slot = -1;  // differentiable values: where the gradient is summed: Note [value gradients] in abi.h
+  // The first of the slots that describe the gradient's memory: Note [gradient slots] in abi.h.
+  std::optional<int> gradient_slots;
+
+  const AccumulationRow& gathering() const { return row_of(accumulation); }
+};
+
+// A scalar, vector, matrix or array.
+struct ValueLeaf {
+  static constexpr const char* kName = "value";
+  int slot = 0;  // first of the slots with the components, row-major
+  // Of differentiable ones: a device pointer to the components, or null: use the slots; and where the gradient is summed,
+  // Note [value gradients] in abi.h.
+  std::optional<int> pointer_slot, gradient_slot;
+  int64_t multiple_of = 1;  // [MultipleOf(n)] of an integer: calls with other values are refused
+};
+
+// A plain function's input that the loop makes: Note [elementwise functions].
+struct GeneratedLeaf : BlockPlace {
+  static constexpr const char* kName = "generated";
+};
+
+using LeafKind = std::variant<ViewLeaf, ValueLeaf, GeneratedLeaf>;
+
+// One flattened argument, with what all kinds have. Fields of struct parameters become leaves named `parameter_field`.
+struct Leaf {
+  std::string name;  // "x", "cfg_gain"
+  std::string path;  // "x", "cfg.gain": as the user wrote it
+  std::string slang_type;  // for messages: "DiffTensorView<float>"
+  LeafKind kind;
+  Element element;
+  bool is_output = false;  // [Out], or a plain function's result
+  bool differentiable = false;  // a DiffTensorView, or a float value that is not no_diff, of a differentiable kernel
+  // Of a plain function's input: why it has no gradient, if nobody said that it is a constant ("the struct S is not
+  // IDifferentiable"). A tensor that requires grad is refused there.
+  std::string no_gradient;
   std::optional<double> default_float;
   std::optional<int64_t> default_int;
-  int64_t multiple_of = 1;  // [MultipleOf(n)] of an integer: calls with other values are refused
   // Of a function made by program/tangents.h.
   int origin = -1;  // the leaf of the other function that this one is, or is the tangent of
   bool is_tangent = false;
   bool is_hidden = false;  // an output that the kernel stores but the operator does not return
 
-  const AccumulationRow& gathering() const { return row_of(accumulation); }
+  bool is_view() const { return std::holds_alternative<ViewLeaf>(kind); }
+  bool is_value() const { return std::holds_alternative<ValueLeaf>(kind); }
+  bool is_generated() const { return std::holds_alternative<GeneratedLeaf>(kind); }
+
+  // Calls the function that takes this kind: there must be one for each.
+  template <class... Functions>
+  decltype(auto) visit(const Functions&... functions) const {
+    struct Each : Functions... {
+      using Functions::operator()...;
+    };
+    return std::visit(Each{functions...}, kind);
+  }
+
+  // These throw where the leaf is of another kind.
+  ViewLeaf& view() { return std::get<ViewLeaf>(kind); }
+  const ViewLeaf& view() const { return std::get<ViewLeaf>(kind); }
+  const ValueLeaf& value() const { return std::get<ValueLeaf>(kind); }
+  const BlockPlace& place() const {
+    return visit([](const BlockPlace& place) -> const BlockPlace& { return place; },
+                 [](const ValueLeaf&) -> const BlockPlace& { throw std::bad_variant_access(); });
+  }
+
+  // Of any kind.
+  bool is_whole() const { return is_view() && view().is_whole; }
+  bool is_written() const { return is_view() && view().is_written; }
+  std::optional<int> diff_view() const {
+    return visit([](const BlockPlace& place) { return place.diff_view; },
+                 [](const ValueLeaf&) { return std::optional<int>(); });
+  }
+  bool has_gradient() const {
+    return visit([](const BlockPlace& place) { return place.diff_view.has_value(); },
+                 [](const ValueLeaf& value) { return value.gradient_slot.has_value(); });
+  }
 };
 
 // Note [elementwise functions]
@@ -70,9 +126,9 @@ struct Leaf {
 //   element of it is one value of the leaf's type, whose shape is the tensor's trailing dimensions. Inputs come first, in
 //   the order of the parameters; behind them come the outputs (is_output): the returned value, then what `out` and `inout`
 //   parameters give. An `inout` parameter is both, an input `p` and an output `p_out`; an `out` parameter p is the output
-//   `p`; the returned value is `result`, its fields `result_<field>`. An input has component slots too, from `slot` on: a
-//   tensor of the host's is given in them, its view is then null. A differentiable leaf has a diff_view: the gradient, of
-//   an output given to a backward, of an input taken from it.
+//   `p`; the returned value is `result`, its fields `result_<field>`. An input has component slots too, from `slot` on, if
+//   its size is known: a tensor of the host's is given in them, its view is then null. A differentiable leaf has a diff_view:
+//   the gradient, of an output given to a backward, of an input taken from it.
 //   In a function that Module::generating makes, which no Program holds, an input may be Generated: its slots say how the loop
 //   makes it (Note [generated arguments] in functions/generated_arguments.h). It has its views still, since the text names
 //   them, but there is nothing in them, and it is not differentiable.

@@ -1,5 +1,7 @@
 #include "program/tangents.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 
 namespace torch_slang {
@@ -41,8 +43,7 @@ class Maker {
         const Leaf& leaf = function_.leaves[i];
         if (leaf.is_output != outputs) continue;
         if (leaf.differentiable) add_tangent(static_cast<int>(i));
-        if (leaf.kind == LeafKind::Generated && leaf.diff_view >= 0)
-          made_.view_count += 2;  // the text has its tangent: zero
+        if (leaf.is_generated() && leaf.diff_view()) made_.view_count += 2;  // the text has its tangent: zero
       }
     }
     made_.results = trees(function_.results);
@@ -66,7 +67,8 @@ class Maker {
     for (size_t i = 0; i < function_.leaves.size() && !function_.leaves[i].is_output; ++i) {
       Leaf& leaf = made_.leaves.emplace_back(function_.leaves[i]);
       leaf.origin = static_cast<int>(i);
-      made_.view_count = std::max({made_.view_count, leaf.primal_view + 1, leaf.diff_view + 1});
+      const BlockPlace& place = leaf.place();
+      made_.view_count = std::max({made_.view_count, place.primal_view + 1, place.diff_view.value_or(-1) + 1});
     }
   }
 
@@ -79,15 +81,10 @@ class Maker {
     leaf.is_tangent = true;
     leaf.default_float.reset();
     leaf.default_int.reset();
-    if (leaf.fill) leaf.fill = 0;
-    if (leaf.kind == LeafKind::View) {
-      place_view(leaf);
-    } else {
-      leaf.slot = made_.slot_count;
-      made_.slot_count += static_cast<int>(component_count(leaf.element));
-      leaf.pointer_slot = made_.slot_count++;
-      leaf.gradient_slot = made_.slot_count++;
-    }
+    leaf.kind = function_.leaves[origin].visit(
+        [&](const ViewLeaf& view) -> LeafKind { return tangent_of(view, leaf); },
+        [&](const ValueLeaf& value) -> LeafKind { return tangent_of(value, leaf.element); },
+        [](const GeneratedLeaf&) -> LeafKind { TORCH_INTERNAL_ASSERT(false, "it is not differentiable"); });
     tangents_[origin] = static_cast<int>(made_.leaves.size());
     made_.leaves.push_back(std::move(leaf));
   }
@@ -97,8 +94,8 @@ class Maker {
       if (!function_.leaves[i].is_output) continue;
       Leaf& leaf = made_.leaves.emplace_back(function_.leaves[i]);
       leaf.origin = static_cast<int>(i);
-      leaf.primal_view = made_.view_count++;
-      leaf.diff_view = -1;
+      leaf.view().primal_view = made_.view_count++;
+      leaf.view().diff_view.reset();
     }
     made_.has_backward = false;
     for (Leaf& leaf : made_.leaves) leaf.differentiable = false;
@@ -108,18 +105,27 @@ class Maker {
     return std::any_of(made_.leaves.begin(), made_.leaves.end(), [&](const Leaf& leaf) { return leaf.name == name; });
   }
 
-  void place_view(Leaf& leaf) {
-    if (function_.is_kernel && !leaf.is_output) leaf.shape = function_.leaves[leaf.origin].name;
-    leaf.primal_view = made_.view_count++;
-    leaf.diff_view = made_.view_count++;
-    if (leaf.gradient_slots >= 0) {
-      leaf.gradient_slots = made_.slot_count;
-      made_.slot_count += slot_count(leaf.gathering().memory);
-    }
-    if (leaf.slot >= 0) {  // of a plain function's input
-      leaf.slot = made_.slot_count;
-      made_.slot_count += static_cast<int>(component_count(leaf.element));
-    }
+  ViewLeaf tangent_of(ViewLeaf view, const Leaf& leaf) {
+    if (view.fill) view.fill = 0;
+    if (function_.is_kernel && !leaf.is_output) view.shape = function_.leaves[leaf.origin].name;
+    view.primal_view = made_.view_count++;
+    view.diff_view = made_.view_count++;
+    if (view.gradient_slots) view.gradient_slots = take_slots(slot_count(view.gathering().memory));
+    if (view.slot) view.slot = take_slots(component_count(leaf.element));
+    return view;
+  }
+
+  ValueLeaf tangent_of(ValueLeaf value, const Element& element) {
+    value.slot = take_slots(component_count(element));
+    value.pointer_slot = take_slots(1);
+    value.gradient_slot = take_slots(1);
+    return value;
+  }
+
+  int take_slots(int64_t count) {
+    const int first = made_.slot_count;
+    made_.slot_count += static_cast<int>(count);
+    return first;
   }
 
   std::vector<Parameter> trees(const std::vector<Parameter>& parameters) const {

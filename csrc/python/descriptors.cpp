@@ -13,17 +13,17 @@ py::dict describe_leaf(const Leaf& leaf) {
   result["name"] = leaf.name;
   result["path"] = leaf.path;
   result["type"] = leaf.slang_type;
-  result["is_view"] = leaf.kind == LeafKind::View;
+  result["is_view"] = leaf.is_view();
   result["is_output"] = leaf.is_output;
-  result["is_whole"] = leaf.is_whole;
-  result["is_written"] = leaf.is_written;
+  result["is_whole"] = leaf.is_whole();
+  result["is_written"] = leaf.is_written();
   result["differentiable"] = leaf.differentiable;
   result["no_gradient"] = leaf.no_gradient;
-  result["has_gradient"] = leaf.diff_view >= 0 || leaf.gradient_slot >= 0;
+  result["has_gradient"] = leaf.has_gradient();
   result["element_shape"] = leaf.element.shape;
   result["type_parameter"] = leaf.element.type_parameter;
   result["dtype"] = name_of(leaf.element.type);
-  result["shape"] = leaf.shape ? py::cast(*leaf.shape) : py::object(py::none());
+  result["shape"] = leaf.is_view() ? py::cast(leaf.view().shape) : py::object(py::none());
   result["default"] = leaf.default_float ? py::cast(*leaf.default_float)
                       : leaf.default_int ? py::cast(*leaf.default_int)
                                          : py::object(py::none());

@@ -51,7 +51,7 @@ class FunctionCall final : public Callable {
       const std::optional<c10::ScalarType> type =
           is_generic ? std::nullopt : std::optional(scalar_type(leaf.element.type));
       arguments_.push_back(
-          {type, leaf.element.type_parameter, static_cast<int64_t>(leaf.element.shape.size()), leaf.is_whole, {}});
+          {type, leaf.element.type_parameter, static_cast<int64_t>(leaf.element.shape.size()), leaf.is_whole(), {}});
     }
   }
 

@@ -24,7 +24,7 @@ py::dict describe_tree(const Parameter& parameter, const std::vector<Leaf>& leav
     return result;
   }
   const Leaf& leaf = leaves[parameter.leaf];
-  result["kind"] = leaf.kind == LeafKind::View ? "tensor" : "value";
+  result["kind"] = leaf.is_view() ? "tensor" : "value";
   result["path"] = leaf.path;
   result["dtype"] = name_of(leaf.element.type);
   result["shape"] = py::tuple(py::cast(leaf.element.shape));

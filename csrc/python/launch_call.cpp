@@ -54,7 +54,7 @@ LaunchParameter read_parameter(const Parameter& parameter) {
 }
 
 Given given_for(const Leaf& leaf, const c10::Type& type) {
-  if (leaf.kind == LeafKind::View) return Given::View;
+  if (leaf.is_view()) return Given::View;
   const bool is_generic = leaf.element.type_parameter >= 0;
   switch (type.kind()) {
     case c10::TypeKind::TensorType:

@@ -11,24 +11,25 @@
 
 namespace torch_slang {
 
-bool shows(const Marks& marks, const char* word, int view) {
-  return view >= 0 && marks.count(word + std::to_string(view)) != 0;
+bool shows(const Marks& marks, const char* word, std::optional<int> view) {
+  return view && marks.count(word + std::to_string(*view)) != 0;
 }
 
 namespace {
 
-bool may_do(const char* word, std::string_view some, const std::vector<int>& views, const Marks& marks, int view) {
+bool may_do(const char* word, std::string_view some, const std::vector<int>& views, const Marks& marks,
+            std::optional<int> view) {
   return shows(marks, word, view) ||
          (marks.count(std::string(some)) > 0 && std::find(views.begin(), views.end(), view) != views.end());
 }
 
 }  // namespace
 
-bool may_read(const DeviceText& text, const Marks& marks, int view) {
+bool may_read(const DeviceText& text, const Marks& marks, std::optional<int> view) {
   return may_do("reads ", kReadsSome, text.loaded, marks, view);
 }
 
-bool may_write(const DeviceText& text, const Marks& marks, int view) {
+bool may_write(const DeviceText& text, const Marks& marks, std::optional<int> view) {
   return may_do("writes ", kWritesSome, text.stored, marks, view);
 }
 
@@ -44,19 +45,20 @@ std::vector<GradientUse> gradient_uses(const Signature& op, const KernelKey& key
   // does not read back do not count as added to (but in a plain launch, whose gradients are the kernel's own affair). Nor do an operator's inputs count as consumed: that needs a store, and inputs
   // are never stored to.
   const auto ambiguous = [&](const char* word) {
-    return std::any_of(op.function.leaves.begin(), op.function.leaves.end(),
-                       [&](const Leaf& leaf) { return shows(marks, word, leaf.primal_view); });
+    return std::any_of(op.function.leaves.begin(), op.function.leaves.end(), [&](const Leaf& leaf) {
+      return !leaf.is_value() && shows(marks, word, leaf.place().primal_view);
+    });
   };
   const bool adds_to_any = ambiguous("adds ") && key.kind != OpKind::Launch;
   const bool takes_from_any = ambiguous("takes ") && key.kind == OpKind::Backward;
   const std::vector<int>& loaded = op.text(key.kind, key.types, key.sizes).loaded;
   std::vector<GradientUse> uses;
   for (const Leaf& leaf : op.function.leaves) {
-    const bool may_be_added_to =
-        !(adds_to_any && leaf.is_output) || std::find(loaded.begin(), loaded.end(), leaf.primal_view) != loaded.end();
-    const bool added = shows(marks, "adds ", leaf.diff_view) && may_be_added_to;
-    const bool consumed = shows(marks, "takes ", leaf.diff_view) && !(takes_from_any && !leaf.is_output);
-    uses.push_back({consumed, added, shows(checked, "promises ", leaf.diff_view)});
+    const bool may_be_added_to = !(adds_to_any && leaf.is_output) ||
+                                 std::find(loaded.begin(), loaded.end(), leaf.place().primal_view) != loaded.end();
+    const bool added = shows(marks, "adds ", leaf.diff_view()) && may_be_added_to;
+    const bool consumed = shows(marks, "takes ", leaf.diff_view()) && !(takes_from_any && !leaf.is_output);
+    uses.push_back({consumed, added, shows(checked, "promises ", leaf.diff_view())});
   }
   return uses;
 }
@@ -67,16 +69,16 @@ bool may_say_too_much(const Signature& op, const KernelSource& source, const Mar
   if (source.checks == Checks::None && !source.polls) return false;
   for (size_t i = 0; i < own.size(); ++i) {
     const Leaf& leaf = op.function.leaves[i];
-    if (leaf.kind != LeafKind::View) continue;
+    if (!leaf.is_view()) continue;
     for (const char* word : {"takes ", "adds ", "retypes ", "rank "}) {
-      if (shows(marks, word, leaf.primal_view)) return true;
+      if (shows(marks, word, leaf.place().primal_view)) return true;
     }
-    if (!leaf.is_output && may_write(source.text, marks, leaf.primal_view)) return true;
-    if (shows(marks, "retypes ", leaf.diff_view) || may_read(source.text, marks, leaf.diff_view) ||
-        may_write(source.text, marks, leaf.diff_view))
+    if (!leaf.is_output && may_write(source.text, marks, leaf.place().primal_view)) return true;
+    if (shows(marks, "retypes ", leaf.diff_view()) || may_read(source.text, marks, leaf.diff_view()) ||
+        may_write(source.text, marks, leaf.diff_view()))
       return true;
-    if (own[i] && shows(marks, "shares ", leaf.diff_view)) return true;
-    if (!leaf.is_output && may_read(source.text, marks, leaf.primal_view)) return true;
+    if (own[i] && shows(marks, "shares ", leaf.diff_view())) return true;
+    if (!leaf.is_output && may_read(source.text, marks, leaf.place().primal_view)) return true;
   }
   return false;
 }
@@ -114,7 +116,7 @@ std::string retyped_gradient(const Leaf& leaf, ElementType type) {
 
 void check_gradient_types(const Signature& op, const KernelKey& key, const Marks& marks) {
   for (const Leaf& leaf : op.function.leaves) {
-    if (!shows(marks, "retypes ", leaf.diff_view)) continue;
+    if (!shows(marks, "retypes ", leaf.diff_view())) continue;
     throw_compile_error(op.qualified(key.kind), ": ", retyped_gradient(leaf, element_type(leaf.element, key.types)));
   }
 }

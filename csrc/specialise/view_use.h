@@ -1,6 +1,7 @@
 // What compiled code showed of how a kernel or plain function uses its views: Note [marks] in prelude/mark.h.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,14 +14,14 @@ namespace torch_slang {
 
 using Marks = std::set<std::string>;  // of a kernel: Note [marks] in prelude/mark.h
 
-// Whether a mark of this word ("writes ") and view is there.
-bool shows(const Marks& marks, const char* word, int view);
+// Whether a mark of this word ("writes ") and view is there. None is of no view.
+bool shows(const Marks& marks, const char* word, std::optional<int> view);
 
 // Whether a kernel of this text reads an absent view, or stores to one that is not to be written. Where its compiled code does not show
 // which view that is done to, the text says which ones it may be: no kernel is refused for what a compiler, or a level of
 // optimisation, leaves open.
-bool may_read(const DeviceText& text, const Marks& marks, int view);
-bool may_write(const DeviceText& text, const Marks& marks, int view);
+bool may_read(const DeviceText& text, const Marks& marks, std::optional<int> view);
+bool may_write(const DeviceText& text, const Marks& marks, std::optional<int> view);
 
 // Whether this kernel's lanes may sum what they add to the same elements (Note [wave sums] in prelude/wave_sums.h), if it turns
 // out to add something.

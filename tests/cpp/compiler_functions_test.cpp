@@ -98,14 +98,14 @@ BOOST_AUTO_TEST_CASE(inputs_come_first_and_each_differentiable_leaf_has_a_gradie
   std::string differentiable;
   int views = 0, slots = 0;
   for (const Leaf& leaf : f.leaves) {
-    BOOST_TEST((leaf.kind == LeafKind::View));
-    BOOST_TEST(leaf.primal_view == views++);
-    BOOST_TEST(leaf.diff_view == (leaf.differentiable ? views++ : -1));
+    BOOST_TEST(leaf.is_view());
+    BOOST_TEST(leaf.place().primal_view == views++);
+    BOOST_TEST(leaf.diff_view().value_or(-1) == (leaf.differentiable ? views++ : -1));
     if (leaf.differentiable) differentiable += leaf.name + " ";
     if (leaf.is_output) continue;
     int64_t count = 1;
     for (const int64_t size : leaf.element.shape) count *= size;
-    BOOST_TEST(leaf.slot == slots);
+    BOOST_TEST(*leaf.place().slot == slots);
     slots += static_cast<int>(count);
   }
   BOOST_TEST(differentiable == "x v m w result ");
@@ -128,7 +128,7 @@ struct S : IDifferentiable { float a; int n; }
   BOOST_TEST(leaf_named(f, "state_out_a").path == "state.a");
   BOOST_TEST(leaf_named(f, "state_out_a").differentiable);
   BOOST_TEST(!leaf_named(f, "state_out_n").differentiable);
-  BOOST_TEST(leaf_named(f, "y").slot == -1);
+  BOOST_TEST(!leaf_named(f, "y").place().slot);
   BOOST_TEST(shown(function_named(program, "g").results) == "r:1");
 }
 
@@ -230,11 +230,11 @@ struct Grid<let K : int, U : __BuiltinFloatingPointType> : IDifferentiable { U w
   BOOST_TEST(f.type_parameters.size() == 1u);
   BOOST_TEST((leaf_named(f, "x").element.shape == Shape{-1}));
   BOOST_TEST(leaf_named(f, "x").element.type_parameter == 0);
-  BOOST_TEST(leaf_named(f, "x").slot == -1);
+  BOOST_TEST(!leaf_named(f, "x").place().slot);
   BOOST_TEST((leaf_named(f, "m").element.shape == Shape{-1, -2}));
   BOOST_TEST((leaf_named(f, "rows").element.shape == Shape{-2, -1}));
   BOOST_TEST((leaf_named(f, "v").element.shape == Shape{3}));
-  BOOST_TEST(leaf_named(f, "v").slot == 0);
+  BOOST_TEST(leaf_named(f, "v").place().slot.value() == 0);
   const Function& g = function_named(program, "g");
   BOOST_TEST(g.refusal == "");
   BOOST_TEST(leaf_named(g, "grid_w").element.type_parameter == 0);
@@ -404,14 +404,15 @@ struct S : IDifferentiable { float3 v; no_diff float k; int n; }
   const Function& f = function_named(program, "f");
   const DeviceText& forward = text_of(program, "f", Direction::Forward);
   BOOST_TEST(forward.error == "");
-  const int v = leaf_named(f, "s_v").primal_view, result_v = leaf_named(f, "result_v").primal_view;
-  const int n = leaf_named(f, "s_n").primal_view, result_n = leaf_named(f, "result_n").primal_view;
+  const int v = leaf_named(f, "s_v").place().primal_view, result_v = leaf_named(f, "result_v").place().primal_view;
+  const int n = leaf_named(f, "s_n").place().primal_view, result_n = leaf_named(f, "result_n").place().primal_view;
   check_contains(plain(forward), {input(v, 0), input(v, 1), input(v, 2), input(n, 0, "int"), output(result_v, 2),
                                   output(result_n, 0, "int")});
   const DeviceText& backward = text_of(program, "f", Direction::Backward);
   BOOST_TEST(backward.error == "");
-  check_contains(plain(backward), {input(v, 2), input(leaf_named(f, "result_v").diff_view, 2),
-                                   output(leaf_named(f, "s_v").diff_view, 2), output(leaf_named(f, "x").diff_view)});
+  check_contains(plain(backward),
+                 {input(v, 2), input(*leaf_named(f, "result_v").diff_view(), 2),
+                  output(*leaf_named(f, "s_v").diff_view(), 2), output(*leaf_named(f, "x").diff_view())});
   check_lacks(plain(backward), {output(result_v), output(result_n, 0, "int"), input(result_n, 0, "int")});
 }
 
@@ -429,8 +430,8 @@ struct P : IDifferentiable { float a; int n; }
   const Program program = compile_instantiations(
       request, {{"f", Direction::Forward, {}, {}}, {"f", Direction::Backward, {}, {}}, {"f", Direction::Jvp, {}, {}}});
   const Function& f = function_named(program, "f");
-  const auto primal = [&](const char* name) { return leaf_named(f, name).primal_view; };
-  const auto diff = [&](const char* name) { return leaf_named(f, name).diff_view; };
+  const auto primal = [&](const char* name) { return leaf_named(f, name).place().primal_view; };
+  const auto diff = [&](const char* name) { return *leaf_named(f, name).diff_view(); };
   const DeviceText& forward = text_of(program, "f", Direction::Forward);
   BOOST_TEST(forward.error == "");
   for (const char* name : {"result", "y", "z_out", "p_a", "w_out", "c"}) {

@@ -88,8 +88,8 @@ void square(DiffTensorView input, DiffTensorView output)
   BOOST_TEST(square.slot_count == 2);  // one for each gradient
   const Leaf& output = leaf_named(square, "output");
   BOOST_TEST(output.differentiable);
-  BOOST_TEST(output.primal_view == 2);
-  BOOST_TEST(output.diff_view == 3);
+  BOOST_TEST(output.place().primal_view == 2);
+  BOOST_TEST(*output.diff_view() == 3);
   BOOST_TEST((output.element.type == ElementType::Float32));
 }
 
@@ -105,12 +105,12 @@ void f(Grid grid, [In] TensorView<int> ids, [Out("N, F")] [Fill(0.5)] TensorView
   BOOST_TEST(f.tune.size() == 2u);
   BOOST_TEST(f.tune[0].second == "32, 64");
   BOOST_TEST(*f.parallel == "N");
-  BOOST_TEST(*leaf_named(f, "grid_cells").shape == "N");
-  BOOST_TEST(leaf_named(f, "ids").is_in);
+  BOOST_TEST(*leaf_named(f, "grid_cells").view().shape == "N");
+  BOOST_TEST(leaf_named(f, "ids").view().is_in);
   const Leaf& y = leaf_named(f, "y");
   BOOST_TEST(y.is_output);
-  BOOST_TEST(*y.shape == "N, F");
-  BOOST_TEST(*y.fill == 0.5);
+  BOOST_TEST(*y.view().shape == "N, F");
+  BOOST_TEST(*y.view().fill == 0.5);
   BOOST_TEST((y.element.shape == std::vector<int64_t>{2}));
   BOOST_TEST(!f.has_backward);
   const Function& g = function_named(program, "g");
@@ -150,9 +150,9 @@ void f(DiffTensorView x, Pair pair, float scale, DiffTensorViewASR<double, 2 * 3
   for (const auto& [name, accumulation, copies, slots, type] : table) {
     const Leaf& leaf = leaf_named(f, name);
     BOOST_TEST_CONTEXT(name) {
-      BOOST_TEST((leaf.accumulation == accumulation));
-      BOOST_TEST(leaf.copies == copies);
-      BOOST_TEST(leaf.gradient_slots == slots);
+      BOOST_TEST((leaf.view().accumulation == accumulation));
+      BOOST_TEST(leaf.view().copies == copies);
+      BOOST_TEST(*leaf.view().gradient_slots == slots);
       BOOST_TEST(leaf.slang_type == type);
     }
   }
@@ -181,9 +181,9 @@ struct Scene { Light light; DiffTensorView<float> image; float3x2 m; float w[4];
   BOOST_TEST(f.parameters[0].fields[0].fields[1].leaf == 1);
   // lamp_gain: one component, then its pointer and its gradient's.
   const Leaf& gain = leaf_named(f, "lamp_gain");
-  BOOST_TEST(gain.pointer_slot == gain.slot + 1);
-  BOOST_TEST(gain.gradient_slot == gain.slot + 2);
-  BOOST_TEST(leaf_named(f, "lamp_tint").pointer_slot == leaf_named(f, "lamp_tint").slot + 3);
+  BOOST_TEST(*gain.value().pointer_slot == gain.value().slot + 1);
+  BOOST_TEST(*gain.value().gradient_slot == gain.value().slot + 2);
+  BOOST_TEST(*leaf_named(f, "lamp_tint").value().pointer_slot == leaf_named(f, "lamp_tint").value().slot + 3);
 }
 
 BOOST_AUTO_TEST_CASE(generic_kernels_list_the_types_that_their_constraints_allow) {
@@ -325,7 +325,8 @@ struct Light : IDifferentiable { float gain; float3 tint; no_diff float k; int m
   BOOST_TEST(jvp.error == "");
   const Function& f = function_named(program, "f");
   const auto tangents = [&](const char* leaf) {
-    return contains(jvp.body, "tsl_tangent<float>((int(" + std::to_string(leaf_named(f, leaf).gradient_slot) + ")), ");
+    return contains(jvp.body,
+                    "tsl_tangent<float>((int(" + std::to_string(*leaf_named(f, leaf).value().gradient_slot) + ")), ");
   };
   for (const char* leaf : {"light_gain", "light_tint", "m"}) BOOST_TEST(tangents(leaf), leaf);
   for (const char* part : {"tsl_get<float>", "tsl_put<float>"}) BOOST_TEST(contains(jvp.body, part), part);
@@ -671,8 +672,7 @@ BOOST_AUTO_TEST_CASE(a_program_survives_as_text) {
   function.type_parameters = {{"T", {ElementType::BFloat16, ElementType::Float64}}};
   Leaf leaf;
   leaf.name = "x\"\n\t\\ \xc3\xa9";
-  leaf.kind = LeafKind::Value;
-  leaf.primal_view = 0;
+  leaf.kind = ValueLeaf{.slot = 7, .gradient_slot = 8};
   leaf.default_float = 1e-300;
   leaf.default_int = int64_t{1} << 62;
   leaf.element.shape = {3, 2};
@@ -692,7 +692,8 @@ BOOST_AUTO_TEST_CASE(a_program_survives_as_text) {
   BOOST_TEST(to_json(again) == to_json(program));
   BOOST_TEST(!again.functions[0].is_kernel);
   BOOST_TEST(again.functions[0].leaves[0].name == leaf.name);
-  BOOST_TEST(again.functions[0].leaves[0].primal_view == 0);
+  BOOST_TEST(again.functions[0].leaves[0].value().slot == 7);
+  BOOST_TEST(*again.functions[0].leaves[0].value().gradient_slot == 8);
   BOOST_TEST(*again.functions[0].leaves[0].default_int == *leaf.default_int);
   BOOST_TEST(*again.functions[0].leaves[0].default_float == 1e-300);
   BOOST_TEST(again.functions[0].parameters[0].fields[1].leaf == 7);
@@ -703,12 +704,14 @@ BOOST_AUTO_TEST_CASE(damaged_text_is_an_error_that_names_the_place) {
       {"{", "damaged program text"},
       {"[]", "this is no Program: the field torch_slang_program is missing"},
       {R"slang({"torch_slang_program": 1})slang", "a Program of another version"},
-      {R"slang({"torch_slang_program": 4, "functions": [{"line": "three"}]})slang",
+      {R"slang({"torch_slang_program": 5, "functions": [{"line": "three"}]})slang",
        "program.functions[0].line should be a number"},
-      {R"slang({"torch_slang_program": 4, "texts": [{"direction": "sideways"}]})slang",
+      {R"slang({"torch_slang_program": 5, "texts": [{"direction": "sideways"}]})slang",
        "program.texts[0].direction should be a name"},
-      {R"slang({"torch_slang_program": 4, "functions": [{}, {"leaves": 3}]})slang",
+      {R"slang({"torch_slang_program": 5, "functions": [{}, {"leaves": 3}]})slang",
        "program.functions[1].leaves should be a list"},
+      {R"slang({"torch_slang_program": 5, "functions": [{"leaves": [{"sphere": {}}]}]})slang",
+       "program.functions[0].leaves[0] should be of a kind"},
   };
   for (const auto& [text, part] : table) {
     BOOST_CHECK_EXCEPTION(program_from_json(text), c10::Error,

@@ -56,10 +56,10 @@ KernelSource source_of(const Function& function, const DeviceText& text, Element
   const std::string tag = "tsl::Scalar(" + std::to_string(static_cast<int>(scalar)) + ")";
   source.make_view = "switch (k) {\n";
   for (const Leaf& leaf : function.leaves) {
-    if (leaf.diff_view < 0) continue;
-    const std::string view = std::to_string(leaf.diff_view);
+    if (!leaf.diff_view()) continue;
+    const std::string view = std::to_string(*leaf.diff_view());
     source.make_view += "case " + view + ": return tsl::gradient(tsl::of_scalars(tsl::present_view(args, " + view +
-                        "), " + tag + "), " + std::to_string(leaf.gradient_slots) + ");\n";
+                        "), " + tag + "), " + std::to_string(*leaf.view().gradient_slots) + ");\n";
   }
   source.make_view += "default: return tsl::aligned(tsl::present_view(args, k));\n}";
   return source;

@@ -18,7 +18,9 @@ constexpr std::string_view kView = "TensorView";
 constexpr std::array<std::string_view, 9> kNumbers = {"int",     "uint",     "float",  "double",       "bool",
                                                       "int64_t", "uint64_t", "__half", "__nv_bfloat16"};
 
-bool may_be_written(const Leaf& leaf) { return leaf.is_whole && !leaf.is_in && !leaf.is_written && leaf.diff_view < 0; }
+bool may_be_written(const Leaf& leaf) {
+  return leaf.is_whole() && !leaf.view().is_in && !leaf.is_written() && !leaf.diff_view();
+}
 
 // An access to an element of a view, `view.load<float>(i)`, by what its name begins with.
 struct Access {
@@ -292,8 +294,8 @@ void note_written_views(Function& function, const DeviceText& text) {
   const std::set<int> written(text.stored.begin(), text.stored.end());
   bool gives_nothing = text.error.empty();
   for (Leaf& leaf : function.leaves) {
-    if (may_be_written(leaf)) leaf.is_written = written.count(leaf.primal_view) > 0;
-    gives_nothing = gives_nothing && !leaf.is_output && !leaf.is_written;
+    if (may_be_written(leaf)) leaf.view().is_written = written.count(leaf.place().primal_view) > 0;
+    gives_nothing = gives_nothing && !leaf.is_output && !leaf.is_written();
   }
   if (gives_nothing && function.refusal.empty()) function.refusal = kGivesNothing;
 }

@@ -113,10 +113,10 @@ class ElementwiseFlattener {
     leaf.name = item.name;
     leaf.path = item.path;
     leaf.slang_type = types_.view_name(item.type);
-    leaf.is_whole = true;
+    leaf.view().is_whole = true;
     read_attributes(item, leaf);
     fill_view(function_, leaf, item.type, types_, differentiable);
-    if (leaf.diff_view < 0 && differentiable && !leaf.is_written) {
+    if (!leaf.diff_view() && differentiable && !leaf.is_written()) {
       leaf.no_gradient = c10::str("it is a ", leaf.slang_type, ", which has no gradient");
     }
     return keep_leaf(function_, std::move(leaf));
@@ -128,7 +128,7 @@ class ElementwiseFlattener {
       if (find_attribute(item.variable, name) == nullptr) continue;
       refuse("parameter ", item.path, " has the attribute ", name, ", which is for parameters of kernels");
     }
-    leaf.is_in = find_attribute(item.variable, "In") != nullptr;
+    leaf.view().is_in = find_attribute(item.variable, "In") != nullptr;
   }
 
   int add(const Item& item, Element element, bool differentiable) {
@@ -136,13 +136,12 @@ class ElementwiseFlattener {
     leaf.name = item.name;
     leaf.path = item.path;
     leaf.slang_type = name_of(item.type);
-    leaf.kind = LeafKind::View;
     leaf.element = std::move(element);
     leaf.is_output = is_output_;
     leaf.differentiable = differentiable;
     if (!is_output_) leaf.no_gradient = item.no_gradient;
-    leaf.primal_view = function_.view_count++;
-    if (differentiable) leaf.diff_view = function_.view_count++;
+    leaf.view().primal_view = function_.view_count++;
+    if (differentiable) leaf.view().diff_view = function_.view_count++;
     if (!is_output_) add_slots(leaf);
     if (item.is_parameter) read_default(function_, item.variable, item.default_text, leaf);
     return keep_leaf(function_, std::move(leaf));
@@ -155,7 +154,7 @@ class ElementwiseFlattener {
       count *= size;
     }
     if (count > kMaxSlots) return;
-    leaf.slot = function_.slot_count;
+    leaf.view().slot = function_.slot_count;
     function_.slot_count += static_cast<int>(count);
   }
 
@@ -295,11 +294,11 @@ class ElementwiseDescriber {
 
   void check_results() {
     const auto may_be_written = [](const Leaf& leaf) {
-      return leaf.is_written || (leaf.is_whole && !leaf.is_in && leaf.diff_view < 0);
+      return leaf.is_written() || (leaf.is_whole() && !leaf.view().is_in && !leaf.diff_view());
     };
     if (!any_leaf(true, [](const Leaf&) { return true; }) && !any_leaf(false, may_be_written)) refuse(kGivesNothing);
     const auto differentiable = [](const Leaf& leaf) { return leaf.differentiable; };
-    const auto is_stored = [&](const Leaf& leaf) { return leaf.is_written && leaf.differentiable; };
+    const auto is_stored = [&](const Leaf& leaf) { return leaf.is_written() && leaf.differentiable; };
     const bool any_gradient =
         any_leaf(false, differentiable) && (any_leaf(true, differentiable) || any_leaf(false, is_stored));
     function_.has_backward = function_.has_backward && any_gradient;

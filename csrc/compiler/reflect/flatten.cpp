@@ -83,17 +83,17 @@ class Flattener {
   int add_view(const Item& item) {
     Leaf leaf = named_leaf(item);
     fill_view(function_, leaf, item.type, types_, differentiable_function_);
-    if (auto shape = find_string_attribute(item.variable, "Shape")) leaf.shape = shape;
+    if (auto shape = find_string_attribute(item.variable, "Shape")) leaf.view().shape = shape;
     if (auto shape = find_string_attribute(item.variable, "Out")) {
-      leaf.shape = shape;
+      leaf.view().shape = shape;
       leaf.is_output = true;
     }
-    leaf.is_in = find_attribute(item.variable, "In") != nullptr;
+    leaf.view().is_in = find_attribute(item.variable, "In") != nullptr;
     if (find_attribute(item.variable, "MultipleOf") != nullptr) {
       refuse("parameter ", item.path, " has the attribute MultipleOf, which is for integers, but it is a ",
              leaf.slang_type);
     }
-    if (slang::Attribute* fill = find_attribute(item.variable, "Fill")) leaf.fill = number_argument(fill, 0);
+    if (slang::Attribute* fill = find_attribute(item.variable, "Fill")) leaf.view().fill = number_argument(fill, 0);
     return keep_leaf(function_, std::move(leaf));
   }
 
@@ -104,31 +104,30 @@ class Flattener {
              name_of(item.type));
     }
     Leaf leaf = named_leaf(item);
-    leaf.kind = LeafKind::Value;
+    ValueLeaf& value = leaf.kind.emplace<ValueLeaf>();
     leaf.element = *types_.element(item.type);
     leaf.differentiable = differentiable;
-    leaf.slot = function_.slot_count;
+    value.slot = function_.slot_count;
     function_.slot_count += static_cast<int>(component_count(leaf.element));
     if (differentiable) {
-      leaf.pointer_slot = function_.slot_count++;
-      leaf.gradient_slot = function_.slot_count++;
+      value.pointer_slot = function_.slot_count++;
+      value.gradient_slot = function_.slot_count++;
     }
-    read_multiple(item, leaf);
+    value.multiple_of = multiple_of(item, leaf.element);
     read_default(function_, item.variable, default_text_, leaf);
     return keep_leaf(function_, std::move(leaf));
   }
 
-  static void read_multiple(const Item& item, Leaf& leaf) {
+  static int64_t multiple_of(const Item& item, const Element& element) {
     slang::Attribute* attribute = find_attribute(item.variable, "MultipleOf");
-    if (attribute == nullptr) return;
-    leaf.multiple_of = int_argument(attribute, 0);
-    const Element& element = leaf.element;
+    if (attribute == nullptr) return 1;
+    const int64_t factor = int_argument(attribute, 0);
     const bool is_integer = element.type_parameter < 0 && element.shape.empty() && !is_floating_point(element.type) &&
                             element.type != ElementType::Bool;
     if (!is_integer) refuse("parameter ", item.path, " has the attribute MultipleOf, but it is no integer");
-    if (leaf.multiple_of < 1) {
-      refuse("parameter ", item.path, " has the attribute MultipleOf(", leaf.multiple_of, "), which must be positive");
-    }
+    if (factor < 1)
+      refuse("parameter ", item.path, " has the attribute MultipleOf(", factor, "), which must be positive");
+    return factor;
   }
 
   Leaf named_leaf(const Item& item) const {

@@ -37,10 +37,10 @@ class HostFlattener {
     parameter.name = own_name;
     parameter.slang_type = name_of(type);
     if (TypeReflection* element = tensor_element(type)) {
-      parameter.leaf = add(LeafKind::View, tensor_type(element, parameter.slang_type, path), name, path, type);
+      parameter.leaf = add(ViewLeaf(), tensor_type(element, parameter.slang_type, path), name, path, type);
     } else if (const auto value = types_.element(type)) {
       refuse_matrix(without_arrays(type), path);
-      parameter.leaf = add(LeafKind::Value, *value, name, path, type);
+      parameter.leaf = add(ValueLeaf(), *value, name, path, type);
     } else if (types_.is_struct(type)) {
       for (unsigned i = 0; i < type->getFieldCount(); ++i) {
         slang::VariableReflection* field = type->getFieldByIndex(i);
@@ -94,7 +94,7 @@ class HostFlattener {
     leaf.name = name;
     leaf.path = path;
     leaf.slang_type = name_of(type);
-    leaf.kind = kind;
+    leaf.kind = std::move(kind);
     leaf.element = std::move(element);
     leaves_.push_back(std::move(leaf));
     return static_cast<int>(leaves_.size()) - 1;

@@ -35,15 +35,16 @@ void add_gradient(Function& function, Leaf& leaf, TypeReflection* type, TypeRefl
            " itself: it must have differentiable fields alone, and no "
            "Differential of its own");
   }
-  leaf.diff_view = function.view_count++;
+  ViewLeaf& view = leaf.view();
+  view.diff_view = function.view_count++;
   const Gathering gathering = types.is_diff_view(type) ? types.gathering(type) : Gathering();
-  leaf.accumulation = gathering.accumulation;
-  const GradientMemory memory = leaf.gathering().memory;
+  view.accumulation = gathering.accumulation;
+  const GradientMemory memory = view.gathering().memory;
   if (has_copies(memory) && (gathering.copies < 1 || gathering.copies > kMaxCopies))
     refuse("parameter ", leaf.path, " is a ", leaf.slang_type, ", but N must be from 1 to ", kMaxCopies);
-  leaf.copies = static_cast<int>(gathering.copies);
-  if (!leaf.gathering().is_ours) check_wrapper(leaf, type, gathering.wrapper, types);
-  leaf.gradient_slots = function.slot_count;
+  view.copies = static_cast<int>(gathering.copies);
+  if (!view.gathering().is_ours) check_wrapper(leaf, type, gathering.wrapper, types);
+  view.gradient_slots = function.slot_count;
   function.slot_count += slot_count(memory);
 }
 
@@ -52,15 +53,14 @@ void read_access(Leaf& leaf, const SlangpyTensor& tensor) {
     refuse("parameter ", leaf.path, " is a ", leaf.slang_type,
            ", but the number of its dimensions must be a number from 1 to ", kMostDims);
   }
-  leaf.rank = tensor.rank;
-  leaf.is_written = tensor.is_written;
-  if (!tensor.is_written) leaf.is_in = true;
+  leaf.view().rank = tensor.rank;
+  leaf.view().is_written = tensor.is_written;
+  if (!tensor.is_written) leaf.view().is_in = true;
 }
 
 }  // namespace
 
 void fill_view(Function& function, Leaf& leaf, TypeReflection* type, const TypeReader& types, bool differentiable) {
-  leaf.kind = LeafKind::View;
   const std::optional<SlangpyTensor> tensor = types.slangpy_tensor(type);
   if (tensor) read_access(leaf, *tensor);
   TypeReflection* viewed = tensor ? tensor->element : types.viewed(type);
@@ -70,7 +70,7 @@ void fill_view(Function& function, Leaf& leaf, TypeReflection* type, const TypeR
            "scalars, vectors, or structs of scalars and 3-vectors of one type");
   }
   leaf.element = *element;
-  leaf.primal_view = function.view_count++;
+  leaf.view().primal_view = function.view_count++;
   if (tensor ? !tensor->is_differentiable : !types.is_diff_view(type)) return;
   leaf.differentiable = differentiable;
   add_gradient(function, leaf, type, viewed, types);

@@ -146,11 +146,13 @@ class ElementwiseWriter {
   }
   void fetch_tangents(const Parameter& tree, const std::string& lvalue) {
     if (!made_) return fetch_differentials(tree, lvalue);
-    each_tangent(tree, lvalue, [&](const Leaf& leaf, const std::string& here) { fetch(leaf, leaf.primal_view, here); });
+    each_tangent(tree, lvalue,
+                 [&](const Leaf& leaf, const std::string& here) { fetch(leaf, leaf.place().primal_view, here); });
   }
   void give_tangents(const Parameter& tree, const std::string& lvalue) {
     if (!made_) return give_differentials(tree, lvalue);
-    each_tangent(tree, lvalue, [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
+    each_tangent(tree, lvalue,
+                 [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.place().primal_view, here); });
   }
 
   void fetch(const Leaf& leaf, int view, const std::string& lvalue, const char* from = "__tsl_input") {
@@ -169,32 +171,34 @@ class ElementwiseWriter {
 
   // A view, whose gradient goes with it: bwd_diff takes it as it is.
   void bind(const Leaf& leaf, const std::string& lvalue) {
-    if (leaf.rank >= 0) {  // a method of slang/slangpy.slang's
-      text_.line(lvalue, ".__bind(", leaf.primal_view, leaf.diff_view < 0 ? "" : c10::str(", ", leaf.diff_view), ");");
-    } else if (leaf.diff_view < 0) {
-      text_.line("__tsl_bind(", lvalue, ", ", leaf.primal_view, ");");
+    if (leaf.view().rank) {  // a method of slang/slangpy.slang's
+      text_.line(lvalue, ".__bind(", leaf.place().primal_view,
+                 leaf.diff_view() ? c10::str(", ", *leaf.diff_view()) : "", ");");
+    } else if (!leaf.diff_view()) {
+      text_.line("__tsl_bind(", lvalue, ", ", leaf.place().primal_view, ");");
     } else {
-      text_.line("__tsl_bind(", lvalue, ".primal, ", leaf.primal_view, ");");
-      text_.line("__tsl_bind(", lvalue, ".diff.diff, ", leaf.diff_view, ");");
+      text_.line("__tsl_bind(", lvalue, ".primal, ", leaf.place().primal_view, ");");
+      text_.line("__tsl_bind(", lvalue, ".diff.diff, ", *leaf.diff_view(), ");");
     }
   }
 
   void fetch_primals(const Parameter& tree, const std::string& lvalue) {
     each_leaf(tree, lvalue, [&](const Leaf& leaf, const std::string& here) {
-      leaf.is_whole ? bind(leaf, here) : fetch(leaf, leaf.primal_view, here);
+      leaf.is_whole() ? bind(leaf, here) : fetch(leaf, leaf.place().primal_view, here);
     });
   }
   void give_primals(const Parameter& tree, const std::string& lvalue) {
-    each_leaf(tree, lvalue, [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
+    each_leaf(tree, lvalue,
+              [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.place().primal_view, here); });
   }
   void fetch_differentials(const Parameter& tree, const std::string& lvalue) {
     each_leaf(tree, lvalue, [&](const Leaf& leaf, const std::string& here) {
-      if (leaf.diff_view >= 0 && !leaf.is_whole) fetch(leaf, leaf.diff_view, here);
+      if (leaf.diff_view() && !leaf.is_whole()) fetch(leaf, *leaf.diff_view(), here);
     });
   }
   void give_differentials(const Parameter& tree, const std::string& lvalue) {
     each_leaf(tree, lvalue, [&](const Leaf& leaf, const std::string& here) {
-      if (leaf.diff_view >= 0 && !leaf.is_whole) give(leaf, leaf.diff_view, here);
+      if (leaf.diff_view() && !leaf.is_whole()) give(leaf, *leaf.diff_view(), here);
     });
   }
 
@@ -224,7 +228,7 @@ class ElementwiseWriter {
       text_.line(text_.concrete(value.type), " ", lvalue(i), ";");
       if (value.input < 0) continue;
       each_leaf(input(value), lvalue(i), [&](const Leaf& leaf, const std::string& here) {
-        fetch(leaf, leaf.primal_view, here, "__tsl_input_apart");
+        fetch(leaf, leaf.place().primal_view, here, "__tsl_input_apart");
       });
     }
     call_function(lvalue, "tsl_y");
@@ -351,14 +355,14 @@ class ElementwiseWriter {
     std::string taken;
     each_paired_result([&](const PassedValue& value, const std::string& field) {
       each_tangent(result(value), field, [&](const Leaf& leaf, const std::string&) {
-        taken += c10::str(taken.empty() ? "" : " || ", "__tsl_takes(", leaf.primal_view, ")");
+        taken += c10::str(taken.empty() ? "" : " || ", "__tsl_takes(", leaf.place().primal_view, ")");
       });
     });
     text_.line("if (", taken, ")\n    {");
     text_.line("let tsl_t = ", entry_name(instantiation_), "_tangents(", inputs_list(pair), ").d;");
     each_paired_result([&](const PassedValue& value, const std::string& field) {
       each_tangent(result(value), "tsl_t." + field,
-                   [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.primal_view, here); });
+                   [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.place().primal_view, here); });
     });
     text_.line("}");
   }
@@ -378,7 +382,7 @@ class ElementwiseWriter {
     text_.line("var tsl_g = __tsl_zero<", results_type(), ">();");
     each_paired_result([&](const PassedValue& value, const std::string& field) {
       each_tangent(result(value), "tsl_g." + field,
-                   [&](const Leaf& leaf, const std::string& here) { fetch(leaf, leaf.diff_view, here); });
+                   [&](const Leaf& leaf, const std::string& here) { fetch(leaf, *leaf.diff_view(), here); });
     });
     text_.line("bwd_diff(", entry_name(instantiation_), "_tangents)(", inputs_list(whole), ", diffPair(__tsl_zero<",
                results_type(), ">(), tsl_g));");
@@ -387,7 +391,7 @@ class ElementwiseWriter {
       if (!value.paired || !is_taken(value)) continue;
       give_differentials(input(value), whole(i) + ".d.p");
       each_tangent(input(value), whole(i) + ".d.d",
-                   [&](const Leaf& leaf, const std::string& here) { give(leaf, leaf.diff_view, here); });
+                   [&](const Leaf& leaf, const std::string& here) { give(leaf, *leaf.diff_view(), here); });
     }
   }
 

@@ -115,8 +115,8 @@ class KernelTangentsWriter {
     each_value(function_.parameters[parameter], lvalue, [&](const Leaf& leaf, const std::string& here) {
       const std::string type = text_.component_type_name(leaf);
       text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
-        return c10::str("__tsl_gradient<", type, ">(", of(leaf).gradient_slot, ", ", component, ", ", here, index,
-                        ");");
+        return c10::str("__tsl_gradient<", type, ">(", *of(leaf).value().gradient_slot, ", ", component, ", ", here,
+                        index, ");");
       });
     });
   }
@@ -129,7 +129,7 @@ class KernelTangentsWriter {
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, lvalue);
+    if (leaf.is_value() && leaf.differentiable) use(leaf, lvalue);
   }
 
   void fetch(const Parameter& parameter, const std::string& lvalue) {
@@ -138,17 +138,17 @@ class KernelTangentsWriter {
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value) return fetch_value(leaf, lvalue);
+    if (leaf.is_value()) return fetch_value(leaf, lvalue);
     const Leaf* tangent = tangents_[parameter.leaf];
-    if (leaf.diff_view < 0) {
-      text_.line("__tsl_bind(", lvalue, ", ", leaf.primal_view, ");");
+    if (!leaf.diff_view()) {
+      text_.line("__tsl_bind(", lvalue, ", ", leaf.place().primal_view, ");");
       return;
     }
-    text_.line("__tsl_bind(", lvalue, ".primal, ", leaf.primal_view, ");");
-    text_.line("__tsl_bind(", lvalue, ".diff.diff, ", leaf.diff_view, ");");
+    text_.line("__tsl_bind(", lvalue, ".primal, ", leaf.place().primal_view, ");");
+    text_.line("__tsl_bind(", lvalue, ".diff.diff, ", *leaf.diff_view(), ");");
     if (tangent == nullptr) return;
-    text_.line("__tsl_bind(", lvalue, ".tangent, ", tangent->primal_view, ");");
-    text_.line("__tsl_bind(", lvalue, ".tangent_diff.diff, ", tangent->diff_view, ");");
+    text_.line("__tsl_bind(", lvalue, ".tangent, ", tangent->place().primal_view, ");");
+    text_.line("__tsl_bind(", lvalue, ".tangent_diff.diff, ", *tangent->diff_view(), ");");
   }
 
   void fetch_value(const Leaf& leaf, const std::string& lvalue) {

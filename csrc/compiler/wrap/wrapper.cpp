@@ -85,12 +85,12 @@ class KernelWriter {
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value) return fetch_value(leaf, lvalue);
-    if (leaf.diff_view < 0) {
-      line("__tsl_bind(", lvalue, ", ", leaf.primal_view, ");");
+    if (leaf.is_value()) return fetch_value(leaf, lvalue);
+    if (!leaf.diff_view()) {
+      line("__tsl_bind(", lvalue, ", ", leaf.place().primal_view, ");");
     } else {
-      line("__tsl_bind(", lvalue, ".primal, ", leaf.primal_view, ");");
-      line("__tsl_bind(", lvalue, ".diff.diff, ", leaf.diff_view, ");");
+      line("__tsl_bind(", lvalue, ".primal, ", leaf.place().primal_view, ");");
+      line("__tsl_bind(", lvalue, ".diff.diff, ", *leaf.diff_view(), ");");
     }
   }
 
@@ -124,20 +124,21 @@ class KernelWriter {
   }
 
   void take_tangents(const Parameter& parameter, const std::string& lvalue) {
-    each_differentiable_value(
-        parameter, lvalue, [&](const Leaf& leaf, const std::string& type, const std::string& here) {
-          text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
-            return c10::str(here, index, " = __tsl_tangent<", type, ">(", leaf.gradient_slot, ", ", component, ");");
-          });
-        });
+    each_differentiable_value(parameter, lvalue,
+                              [&](const Leaf& leaf, const std::string& type, const std::string& here) {
+                                text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
+                                  return c10::str(here, index, " = __tsl_tangent<", type, ">(",
+                                                  *leaf.value().gradient_slot, ", ", component, ");");
+                                });
+                              });
   }
 
   void give_gradients(const Parameter& parameter, const std::string& lvalue) {
     each_differentiable_value(parameter, lvalue,
                               [&](const Leaf& leaf, const std::string& type, const std::string& here) {
                                 text_.each_component(leaf, [&](const std::string& index, const std::string& component) {
-                                  return c10::str("__tsl_gradient<", type, ">(", leaf.gradient_slot, ", ", component,
-                                                  ", ", here, index, ");");
+                                  return c10::str("__tsl_gradient<", type, ">(", *leaf.value().gradient_slot, ", ",
+                                                  component, ", ", here, index, ");");
                                 });
                               });
   }
@@ -150,7 +151,7 @@ class KernelWriter {
       return;
     }
     const Leaf& leaf = function_.leaves[parameter.leaf];
-    if (leaf.kind == LeafKind::Value && leaf.differentiable) use(leaf, text_.component_type_name(leaf), lvalue);
+    if (leaf.is_value() && leaf.differentiable) use(leaf, text_.component_type_name(leaf), lvalue);
   }
 
   const DescribedFunction& kernel_;

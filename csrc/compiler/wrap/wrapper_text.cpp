@@ -45,7 +45,7 @@ namespace {
 
 // A multiple of 8 ends in three zero bits. Calls with other values are refused; device compilers learn it from a mask.
 std::string known_zeros(const Leaf& leaf, const std::string& type) {
-  const int64_t power = leaf.multiple_of & -leaf.multiple_of;
+  const int64_t power = leaf.value().multiple_of & -leaf.value().multiple_of;
   const bool has_mask = power > 1 && type == slang_name_of(leaf.element.type);  // an enumeration has none
   return has_mask ? c10::str(" & ~", type, "(", power - 1, ")") : "";
 }
@@ -55,9 +55,11 @@ std::string known_zeros(const Leaf& leaf, const std::string& type) {
 std::string WrapperText::value(const Leaf& leaf, const std::string& lvalue, const std::string& component) const {
   const std::string type = component_type_name(leaf);
   if (leaf.differentiable) {
-    return c10::str(lvalue, " = __tsl_value<", type, ">(", leaf.slot, ", ", leaf.pointer_slot, ", ", component, ");");
+    return c10::str(lvalue, " = __tsl_value<", type, ">(", leaf.value().slot, ", ", *leaf.value().pointer_slot, ", ",
+                    component, ");");
   }
-  return c10::str(lvalue, " = __tsl_slot<", type, ">(", leaf.slot, " + ", component, ")", known_zeros(leaf, type), ";");
+  return c10::str(lvalue, " = __tsl_slot<", type, ">(", leaf.value().slot, " + ", component, ")",
+                  known_zeros(leaf, type), ";");
 }
 
 void WrapperText::each_component(const Leaf& leaf,
@@ -81,11 +83,11 @@ void WrapperText::each_component(const Leaf& leaf,
 
 void WrapperText::finish_records() {
   for (const Leaf& leaf : function_.leaves) {
-    if (leaf.diff_view < 0) continue;
-    switch (leaf.gathering().memory) {
+    if (!leaf.diff_view()) continue;
+    switch (leaf.view().gathering().memory) {
       case GradientMemory::Own:
       case GradientMemory::Replicas: break;
-      case GradientMemory::Records: line("__tsl_finish(", leaf.diff_view, ", ", leaf.copies, ");");
+      case GradientMemory::Records: line("__tsl_finish(", *leaf.diff_view(), ", ", leaf.view().copies, ");");
     }
   }
 }

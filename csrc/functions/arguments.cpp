@@ -51,9 +51,9 @@ class Reader {
   Reader(const ElementwiseSignature& op, OpKind kind, c10::ArrayRef<c10::IValue> stack)
       : op_(op), kind_(kind), name_(op.qualified(kind)), result_(read_stack(op, kind, stack)) {
     check_given();
-    // Single elements may stay on the host, as in PyTorch's own ops.
+    // Single elements may stay on the host, as in PyTorch's own ops, if they have slots to travel in.
     resolve_device(op, kind, result_, [](const Leaf& leaf, const at::Tensor& tensor) {
-      return !leaf.is_output && !leaf.is_whole() && is_weak(leaf, tensor);
+      return !leaf.is_output && !leaf.is_whole() && leaf.place().slot && is_weak(leaf, tensor);
     });
     resolve_sizes();
     resolve_types();

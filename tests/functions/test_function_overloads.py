@@ -151,6 +151,21 @@ def test_generic_arguments_that_are_wrong(module: torch_slang.Module, name: str,
         module.require_function(name)
 
 
+def test_a_single_element_stays_on_the_host_only_where_its_size_is_known_and_small() -> None:
+    source = """
+float known(float3 v, float x) { return x + v.x; }
+float open<let N : int>(float[N] v, float x) { return x + v[0]; }
+float large(float[17] v, float x) { return x + v[0]; }
+"""
+    module = torch_slang.load(source=source, name="single_elements_test", namespace="single_elements_test")
+    elsewhere = torch.empty(2, device="meta")
+    assert module.known(torch.ones(3), elsewhere).device == elsewhere.device
+    for function, size in ((module.open, 3), (module.large, 17)):
+        assert function(torch.ones(size), torch.ones(2)).tolist() == [2, 2]
+        with pytest.raises(RuntimeError, match="expected all tensors to be on the same device, but v is on cpu"):
+            function(torch.ones(size), elsewhere)
+
+
 def test_generic_arguments_that_nothing_decides(module: torch_slang.Module) -> None:
     with pytest.raises(AttributeError, match=r'no argument has its size M.*require_function\("repeat<4>"\)'):
         module.repeat(torch.ones(2))

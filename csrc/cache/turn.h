@@ -8,6 +8,8 @@
 //       needs none: either there is an entry now, or none can be had (the text does not compile, say), and then all go ahead
 //       together rather than fail in a row.
 //     - Where there is no folder to write to, or no lock to be had in it (some network file systems), nobody waits.
+//   It is no OnceEach (common/once_each.h), whose values no other process sees. Threads of one process have locks of their own, so
+//   modules that share nothing take turns, too.
 #pragma once
 
 #include <string>

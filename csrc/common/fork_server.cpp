@@ -261,7 +261,8 @@ std::optional<ProcessResult> ForkServer::run(const ProcessRequest& request) {
   const Descriptor folder = above_standard(Descriptor(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)));
   if (!channels || !environment.is_open() || !folder.is_open()) return std::nullopt;
 
-  auto lock = lock_interruptibly(state.mutex);
+  std::unique_lock lock(state.mutex, std::defer_lock);
+  wait_interruptibly([&](auto time) { return lock.try_lock_for(time); });
   auto server = state.server_for(request, patience_);
   if (server == nullptr) return std::nullopt;
   Use use(std::move(server));  // ended before the lock is given up

@@ -14,7 +14,6 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
-#include <mutex>
 
 namespace torch_slang {
 
@@ -58,12 +57,6 @@ void wait_interruptibly(const TryFor& try_for) {
 template <class T>
 void wait_interruptibly_for(const std::shared_future<T>& future) {
   wait_interruptibly([&](auto time) { return future.wait_for(time) == std::future_status::ready; });
-}
-
-inline std::unique_lock<std::timed_mutex> lock_interruptibly(std::timed_mutex& mutex) {
-  std::unique_lock<std::timed_mutex> lock(mutex, std::try_to_lock);
-  if (!lock.owns_lock()) wait_interruptibly([&](auto time) { return lock.try_lock_for(time); });
-  return lock;
 }
 
 }  // namespace torch_slang

@@ -33,18 +33,17 @@ KernelTable::Loaded KernelTable::get(const KernelKey& key, const CallContext& co
 void KernelTable::prefetch(const KernelKey& key, const CallContext& context) {
   CallContext ahead;
   ahead.hides_kernels = context.hides_kernels;
-  auto asked = kernels_.ask(key, [&](Note& note, bool is_new) {
+  const auto asked = kernels_.ask(key, [&](Note& note, bool is_new) {
     if (is_new) note.is_hidden = ahead.hides_kernels;
   });
   if (asked.promise == nullptr) return;
   try {
-    run_in_background(
-        [this, owner = owner_(), key, ahead, since = interruptions_seen(), promise = std::move(asked.promise)] {
-          const WorksForAnother scope(since);
-          kernels_.fulfil(key, *promise, [&] { return load_(key, ahead); });
-        });
+    run_in_background([this, owner = owner_(), key, ahead, since = interruptions_seen(), promise = asked.promise] {
+      const WorksForAnother scope(since);
+      kernels_.fulfil(*promise, [&] { return load_(key, ahead); });
+    });
   } catch (...) {
-    kernels_.forget(key);
+    kernels_.forget(*asked.promise);
     throw;
   }
 }

@@ -24,6 +24,13 @@ std::vector<Instantiation> with_others(const std::vector<Function>& functions, c
   return plain_instantiations(functions, types.front());
 }
 
+bool has(const std::vector<Instantiation>& list, const Instantiation& wanted) {
+  return std::any_of(list.begin(), list.end(), [&](const Instantiation& one) {
+    return one.function == wanted.function && one.direction == wanted.direction && one.types == wanted.types &&
+           one.sizes == wanted.sizes;
+  });
+}
+
 // What the tries at a text came to that has no form without an error.
 class FailedTries {
  public:
@@ -78,13 +85,6 @@ std::shared_ptr<const Program> load_with_workarounds(const CompileRequest& reque
 }
 
 }  // namespace
-
-bool TextSource::Run::has(const Instantiation& wanted) const {
-  return std::any_of(list.begin(), list.end(), [&](const Instantiation& one) {
-    return one.function == wanted.function && one.direction == wanted.direction && one.types == wanted.types &&
-           one.sizes == wanted.sizes;
-  });
-}
 
 TextSource::TextSource(CompileRequest request, std::shared_ptr<const Program> program,
                        std::shared_future<std::shared_ptr<const Program>> pending)
@@ -182,50 +182,26 @@ const DeviceText* TextSource::known(const Instantiation& wanted) {
   return find(wanted);
 }
 
-void TextSource::run_compiler(const std::vector<Instantiation>& list) {
-  CompileRequest request = request_;
-  request.instantiations = list;
-  const auto program =
-      has_forward_derivative(list.front().direction) ? load_with_workarounds(request) : load_program(request);
-  check_same_files(*program);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  take(*program);
-}
-
-// Runs the compiler (true), or waits for a run that another thread has begun. What that ends with is for the other thread:
-// whoever needs the text then runs the compiler again.
-bool TextSource::bring(const Instantiation& wanted) {
-  std::promise<void> end;
-  auto run = runs_.end();
-  std::shared_future<void> other;
+// By the compiler, or by a run of it that another thread has begun. What that ends with is for the other thread: whoever needs the
+// text then runs the compiler again.
+const DeviceText* TextSource::brought(const Instantiation& wanted) {
+  std::vector<Instantiation> list;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto known = std::find_if(runs_.begin(), runs_.end(), [&](const Run& one) { return one.has(wanted); });
-    if (known != runs_.end()) {
-      other = known->end;
-    } else if (find(wanted) == nullptr) {
-      run = runs_.insert(runs_.end(), {to_ask_for(wanted), end.get_future().share()});
-    } else {
-      return false;  // it came meanwhile
-    }
+    list = to_ask_for(wanted);
   }
-  if (other.valid()) {
-    wait_interruptibly_for(other);
-    return false;
-  }
-  const auto finish = [&] {
+  const auto brings = [&](const std::vector<Instantiation>& other) { return has(other, wanted); };
+  const auto run = [&] {
+    CompileRequest request = request_;
+    request.instantiations = list;
+    const auto program =
+        has_forward_derivative(wanted.direction) ? load_with_workarounds(request) : load_program(request);
+    check_same_files(*program);
     const std::lock_guard<std::mutex> lock(mutex_);
-    runs_.erase(run);
-    end.set_value();
+    take(*program);
+    return find(wanted);
   };
-  try {
-    run_compiler(run->list);
-  } catch (...) {
-    finish();
-    throw;
-  }
-  finish();
-  return true;
+  return runs_.find_or_make(list, brings, [&] { return known(wanted); }, run);
 }
 
 const DeviceText& TextSource::text(const std::string& function, Direction direction,
@@ -234,12 +210,10 @@ const DeviceText& TextSource::text(const std::string& function, Direction direct
   const DeviceText* text = known(wanted);
   if (text == nullptr) {
     take_pending();
-    text = known(wanted);
+    text = brought(wanted);
   }
-  for (bool has_run = false; text == nullptr; text = known(wanted)) {
-    if (has_run) throw_compile_error(request_.path, ": the compiler gave no text for ", describe_instantiation(wanted));
-    has_run = bring(wanted);
-  }
+  if (text == nullptr)
+    throw_compile_error(request_.path, ": the compiler gave no text for ", describe_instantiation(wanted));
   if (!text->error.empty()) {
     throw_compile_error(request_.path, ": ", describe_instantiation(wanted), " does not compile\n", text->error);
   }

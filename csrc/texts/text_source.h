@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <future>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "common/once_each.h"
 #include "program/program.h"
 
 namespace torch_slang {
@@ -39,21 +39,14 @@ class TextSource {
   const DeviceText* find(const Instantiation& wanted) const;
   std::vector<Instantiation> to_ask_for(const Instantiation& wanted) const;
   const DeviceText* known(const Instantiation& wanted);
-  bool bring(const Instantiation& wanted);
-  void run_compiler(const std::vector<Instantiation>& list);
+  const DeviceText* brought(const Instantiation& wanted);
 
   const CompileRequest request_;
   const std::shared_ptr<const Program> program_;
-  // Texts that a thread is having made.
-  struct Run {
-    std::vector<Instantiation> list;
-    std::shared_future<void> end;
-    bool has(const Instantiation& wanted) const;
-  };
   const pid_t process_;
   std::mutex mutex_;  // not held while the compiler runs
   std::map<Key, DeviceText> texts_;
-  std::list<Run> runs_;
+  OnceEach<std::vector<Instantiation>> runs_;  // of the compiler, by what each is to bring
   std::shared_ptr<const Program> complete_;
   std::shared_future<std::shared_ptr<const Program>> pending_;  // invalid once its texts are taken
 };

@@ -5,14 +5,14 @@
 #include <c10/core/Device.h>
 #include <c10/util/Exception.h>
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "backend/backend.h"
-#include "common/interrupts.h"
 #include "common/log.h"
+#include "common/once_each.h"
 #include "tuning/choices.h"
 #include "tuning/known_choices.h"
 
@@ -69,12 +69,13 @@ class Search {
     Backend& backend = backend_for(subject.device().type());
     const std::string hardware = backend.hardware(subject.device());
     const std::string key = subject.key(hardware), about = subject.about(hardware);
-    const auto kept = [&]() -> std::optional<Value> {
+    const auto known = [&]() -> std::optional<Value> {
+      if (auto value = known_.find(call)) return value;  // of another thread
       const auto choice = choices::get(key);
       auto value = choice ? subject.parsed(choice->value) : std::nullopt;
       return value ? std::optional(known_.keep(call, generation, *std::move(value))) : std::nullopt;
     };
-    if (auto value = kept()) return *std::move(value);
+    if (auto value = known()) return *std::move(value);
     const auto answered = [&](Answer answer) {
       return answer.is_kept ? known_.keep(call, generation, std::move(answer.value)) : std::move(answer.value);
     };
@@ -82,24 +83,23 @@ class Search {
       return answered(*std::move(answer));
     }
 
-    // Whose turn it is to measure: two at a time would slow each other down. Compilers may run meanwhile, but no data is guarded by
-    // this, and who waits can be interrupted.
-    const auto turn = lock_interruptibly(measuring_);
-    if (auto value = known_.find(call)) return *std::move(value);  // of a thread that was here before
-    if (auto value = kept()) return *std::move(value);
-    try {
-      Found found = subject.measured();
-      found.choice.about = about;
-      if (found.is_worth_keeping) choices::put(key, std::move(found.choice));
-      return known_.keep(call, generation, std::move(found.value));
-    } catch (const c10::OutOfMemoryError& error) {
-      log_warning(subject.name(), " is not tuned for ", about, ": ", error.what_without_backtrace());
-      return answered(subject.without_memory());
-    }
+    // One call at a time measures, whatever its class: two would slow each other down. Compilers may run meanwhile.
+    const auto measured = [&]() -> std::optional<Value> {
+      try {
+        Found found = subject.measured();
+        found.choice.about = about;
+        if (found.is_worth_keeping) choices::put(key, std::move(found.choice));
+        return known_.keep(call, generation, std::move(found.value));
+      } catch (const c10::OutOfMemoryError& error) {
+        log_warning(subject.name(), " is not tuned for ", about, ": ", error.what_without_backtrace());
+        return answered(subject.without_memory());
+      }
+    };
+    return *measuring_.find_or_make({}, [](std::monostate) { return true; }, known, measured);
   }
 
  private:
-  std::timed_mutex measuring_;
+  OnceEach<std::monostate> measuring_;
   KnownChoices<Value> known_;
 };
 

@@ -116,6 +116,28 @@ def test_without_a_usable_cache_nobody_waits(cache: str, project: Project, compi
     assert answer["results"] == [RIGHT] * 3
 
 
+FORKED = """
+import os, signal, sys, threading, time, torch, torch_slang
+x, call = torch.ones(3), torch_slang.load(sys.argv[1]).doubled
+thread = threading.Thread(target=call, args=(x,))
+thread.start()
+while "TORCH_SLANG_CXX" not in open(sys.argv[2]).read():
+    time.sleep(0.01)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    os._exit(call(x).tolist() != [2.0, 2.0, 2.0])
+print(os.waitpid(child, 0)[1])
+thread.join()
+"""
+
+
+def test_a_fork_does_not_wait_for_a_thread_of_its_parent(project: Project, compilers: Compilers) -> None:
+    process = project.start(FORKED, str(compilers.log), **compilers.environment)
+    output, said = process.communicate(timeout=120)
+    assert output == "0\n", said
+
+
 ALONE = """
 import os, sys, torch, torch_slang
 print(torch_slang.load(sys.argv[1]).doubled(torch.ones(3)).tolist(), flush=True)

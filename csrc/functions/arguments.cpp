@@ -164,8 +164,9 @@ class Reader {
       const auto standard = c10::typeMetaToScalarType(c10::get_default_dtype());
       if (is_allowed(standard)) return *element_type_of(standard);
     }
-    TORCH_CHECK(is_allowed(type), name_, ": expected the arguments of type ", parameter.name, " to have dtype ",
-                join_types(allowed), ", but together they have ", dtype_text(type));
+    if (!is_allowed(type)) {
+      throw_wrong_dtype(name_, {"the arguments of type " + parameter.name + " together", allowed, ""}, type);
+    }
     return *element_type_of(type);
   }
 
@@ -207,20 +208,15 @@ class Reader {
     const auto wanted = scalar_type(declared);
     const auto given = tensor.scalar_type();
     if (given == wanted) return;
-    TORCH_CHECK(element_type_of(given), name_, ": expected ", prefix, leaf(i).name, " to have dtype ",
-                name_of(declared), ", but got ", dtype_text(given));
-    if (leaf(i).is_output && *prefix == '\0') {
-      TORCH_CHECK(false, name_, ": expected ", leaf(i).name, " to have dtype ", name_of(declared),
-                  ", the result's, but got ", dtype_text(given));
-    }
-    TORCH_CHECK(!leaf(i).is_whole(), name_, ": expected ", leaf(i).name, " (", leaf(i).slang_type, ") to have dtype ",
-                name_of(declared), ", since a tensor that is seen whole is not converted, but got ", dtype_text(given),
-                ": convert it before the call, ", leaf(i).name, ".to(torch.", name_of(declared), ")");
+    const auto fail = [&](const std::string& why, bool converts) {
+      throw_wrong_dtype(name_, {prefix + leaf(i).name, declared, why, converts}, given);
+    };
+    if (leaf(i).is_output && *prefix == '\0') fail(", the result's", false);
+    const std::string& type = leaf(i).slang_type;
+    if (leaf(i).is_whole()) fail(" (" + type + "), since a tensor that is seen whole is not converted", true);
     const bool weak = leaf(i).element.type_parameter >= 0 && is_weak(leaf(i), tensor);  // decided already
-    TORCH_CHECK(weak || leaf(i).is_output || widens(given, wanted), name_, ": expected ", prefix, leaf(i).name, " (",
-                leaf(i).slang_type, ") to have dtype ", name_of(declared), " or one that widens to it, but got ",
-                dtype_text(given), "; convert it, ", leaf(i).name, ".to(torch.", name_of(declared),
-                "), if its values fit");
+    const bool fits = element_type_of(given) && (weak || leaf(i).is_output || widens(given, wanted));
+    if (!fits) fail(" (" + type + ") or one that widens to it", true);
   }
 
   const ElementwiseSignature& op_;

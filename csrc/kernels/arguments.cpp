@@ -23,9 +23,9 @@ void resolve_types(const KernelSignature& op, OpKind kind, Arguments& arguments)
     if (index < 0 || decided[index]) return;
     const auto& allowed = parameters[index].allowed;
     const auto type = element_type_of(tensor.scalar_type());
-    TORCH_CHECK(type && std::find(allowed.begin(), allowed.end(), *type) != allowed.end(), name, ": expected ",
-                name_of_argument(op, kind, {role, leaf}), " to have dtype ", join_types(allowed), ", but got ",
-                dtype_text(tensor.scalar_type()));
+    if (!type || std::find(allowed.begin(), allowed.end(), *type) == allowed.end()) {
+      throw_wrong_dtype(name, {name_of_argument(op, kind, {role, leaf}), allowed, ""}, tensor.scalar_type());
+    }
     arguments.types[index] = *type;
     decided[index] = true;
   });
@@ -40,12 +40,11 @@ void check_dtypes(const KernelSignature& op, OpKind kind, const Arguments& argum
     const ElementType expected = arguments.type_of(leaf);
     if (tensor.scalar_type() == scalar_type(expected)) return;
     const int generic = leaf.element.type_parameter;
-    const std::string& argument = name_of_argument(op, kind, {role, index});
-    TORCH_CHECK(false, op.qualified(kind), ": expected ", argument, " to have dtype ", name_of(expected),
-                generic >= 0 ? " like the other arguments of type " + op.function.type_parameters[generic].name
-                             : " (" + leaf.slang_type + ")",
-                ", but got ", dtype_text(tensor.scalar_type()),
-                how_to_convert(argument, tensor.scalar_type(), expected));
+    const std::string why = generic >= 0
+                                ? " like the other arguments of type " + op.function.type_parameters[generic].name
+                                : " (" + leaf.slang_type + ")";
+    throw_wrong_dtype(op.qualified(kind), {name_of_argument(op, kind, {role, index}), expected, why},
+                      tensor.scalar_type());
   });
 }
 

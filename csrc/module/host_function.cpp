@@ -66,10 +66,9 @@ class ArgumentReader {
   }
 
   void check_type(const Leaf& leaf, const at::Tensor& tensor) const {
-    const c10::ScalarType expected = scalar_type(leaf.element.type);
-    TORCH_CHECK(tensor.scalar_type() == expected, name_, ": expected ", leaf.path, " to have dtype ",
-                name_of(leaf.element.type), " (", leaf.slang_type, "), but got ", dtype_text(tensor.scalar_type()),
-                how_to_convert(leaf.path, tensor.scalar_type(), leaf.element.type));
+    if (tensor.scalar_type() != scalar_type(leaf.element.type)) {
+      throw_wrong_dtype(name_, {leaf.path, leaf.element.type, " (" + leaf.slang_type + ")"}, tensor.scalar_type());
+    }
     TORCH_CHECK(tensor.layout() == c10::kStrided, name_, ": expected ", leaf.path, " to be a strided tensor, but got ",
                 tensor.layout());
     if (leaf.element.shape.empty()) return;

@@ -15,20 +15,20 @@ std::string dtype_text(c10::ScalarType type) {
   return known ? name_of(*known) : c10::toString(type);
 }
 
-std::string how_to_convert(const std::string& name, c10::ScalarType given, ElementType expected) {
+void throw_wrong_dtype(const std::string& op, const ExpectedDtype& expected, c10::ScalarType given) {
+  const auto is_integer = [](ElementType type) { return !is_floating_point(type) && type != ElementType::Bool; };
   const auto type = element_type_of(given);
-  const bool are_integers = type && !is_floating_point(*type) && !is_floating_point(expected) &&
-                            *type != ElementType::Bool && expected != ElementType::Bool;
-  if (!are_integers) return "";
-  return c10::str("; convert it before the call, ", name, ".to(torch.", name_of(expected), "), if its values fit");
-}
-
-std::string join_types(const std::vector<ElementType>& types) {
-  std::string text;
-  for (size_t i = 0; i < types.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == types.size() ? " or " : ", ") + std::string(name_of(types[i]));
+  const size_t count = expected.types.size();
+  const ElementType first = expected.types.front();
+  std::string types, advice;
+  for (size_t i = 0; i < count; ++i) {
+    types += (i == 0 ? "" : i + 1 == count ? " or " : ", ") + std::string(name_of(expected.types[i]));
   }
-  return text;
+  if (count == 1 && type && (expected.converts_floats || (is_integer(*type) && is_integer(first)))) {
+    advice = "; convert it before the call, " + expected.argument + ".to(torch." + types + "), if its values fit";
+  }
+  TORCH_CHECK(false, op, ": expected ", expected.argument, " to have dtype ", types, expected.why, ", but got ",
+              dtype_text(given), advice);
 }
 
 const std::string& name_of_argument(const Signature& op, OpKind kind, OpArgument meaning) {

@@ -76,8 +76,14 @@ c10::ArrayRef<Int> sizes_of(const at::Tensor& tensor) {
 }
 
 std::string dtype_text(c10::ScalarType type);  // as the Program names it: "float64"
-// "; convert it before the call, n.to(torch.int32), if its values fit": for integers of another type, else nothing.
-std::string how_to_convert(const std::string& name, c10::ScalarType given, ElementType expected);
-std::string join_types(const std::vector<ElementType>& types);  // "float32 or float64"
+// What the dtype of an argument may be, in the words of a message.
+struct ExpectedDtype {
+  std::string argument;  // as the operator calls it
+  c10::ArrayRef<ElementType> types;  // one of these
+  std::string why;  // behind them: " (TensorView<int>)", ", the result's"
+  bool converts_floats = false;  // the advice to convert is given for more than integers
+};
+// Every error that an argument has another dtype. `op`: qualified.
+[[noreturn]] void throw_wrong_dtype(const std::string& op, const ExpectedDtype& expected, c10::ScalarType given);
 
 }  // namespace torch_slang

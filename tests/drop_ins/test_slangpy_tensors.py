@@ -132,7 +132,7 @@ def test_tensors_without_gradients(module: torch_slang.Module, name: str) -> Non
     [
         (lambda m: m.by_integers(0, 0, torch.zeros(3)), r"::by_integers: expected t \(Tensor<float, ?2>\) to have 2 dimensions, but got shape \[3\]"),  # noqa: E501
         (lambda m: m.add_to(0, torch.zeros(3), torch.zeros(2, 2, 3)), r"::add_to: expected sums \(AtomicTensor<vector<float,3>, ?1>\) to have 2 dimensions, its elements' included, but got shape \[2, 2, 3\]"),  # noqa: E501
-        (lambda m: m.by_integers(0, 0, torch.zeros(3, 3).double()), r"expected t \(Tensor<float, ?2>\) to have dtype float32, since a tensor that is seen whole is not converted"),  # noqa: E501
+        (lambda m: m.by_integers(0, 0, torch.zeros(3, 3).double()), r"expected t to have dtype float32 \(Tensor<float, ?2>\), since a tensor that is seen whole is not converted"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_refusals(module: torch_slang.Module, call: Callable[[torch_slang.Module], object], message: str) -> None:

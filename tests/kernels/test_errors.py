@@ -394,7 +394,9 @@ def test_what_to_write_for_int64_indices_is_said() -> None:
         RuntimeError, match=r"dtype int32 .*, but got int64; convert it .*, index\.to\(torch\.int32\), if"
     ):
         module.taken_launch(x, index, ones(3), block_size=[32], grid_size=[1])
-    with pytest.raises(RuntimeError, match=r"dtype int32 .*, but got int64; convert it, times\.to\(torch\.int32\), if"):
+    with pytest.raises(
+        RuntimeError, match=r"dtype int32 .*, but got int64; convert it before the call, times\.to\(torch\.int32\), if"
+    ):
         module.repeated(x, index)
     assert module.taken(x, index.to(torch.int32)).tolist() == [1, 1, 1]
 

@@ -29,7 +29,7 @@ class OnceEach {
   Value get(const Key& key, const Make& make) {
     for (;;) {
       const Asked asked = ask(key, [](Note&, bool) {});
-      if (std::optional<Value> value = answer(key, asked, make)) return *std::move(value);
+      if (std::optional<Value> value = answer(asked, make)) return *std::move(value);
     }
   }
 
@@ -57,7 +57,7 @@ class OnceEach {
   }
   // Nothing if the thread that was making the value was interrupted, which is no answer for another: ask again.
   template <class Make>
-  std::optional<Value> answer(const Key& key, const Asked& asked, const Make& make) {
+  std::optional<Value> answer(const Asked& asked, const Make& make) {
     if (asked.promise != nullptr) fulfil(*asked.promise, make);
     wait_interruptibly_for(asked.future);
     try {

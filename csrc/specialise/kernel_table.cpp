@@ -26,7 +26,7 @@ KernelTable::Loaded KernelTable::get(const KernelKey& key, const CallContext& co
       } catch (const std::exception&) {  // memory or threads are short: calls that need those kernels will throw
       }
     }
-    if (auto loaded = kernels_.answer(key, asked, [&] { return load_(key, context); })) return *loaded;
+    if (auto loaded = kernels_.answer(asked, [&] { return load_(key, context); })) return *loaded;
   }
 }
 

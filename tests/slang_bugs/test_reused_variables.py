@@ -1,4 +1,7 @@
-"""A loop that copies an aggregate and changes an element of the copy: wrong, and known ("Known and not mended" in docs/derivatives.md)."""
+"""A loop that copies an aggregate and changes an element of the copy: its derivatives are wrong.
+
+"Known and not mended" in docs/derivatives.md.
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ struct Points {
 // What is compared, by row.
 struct Products {
   at::Tensor reference, found;
-  at::Tensor terms;  // the sums of the absolute values of what the two are sums of
+  at::Tensor terms;  // of the summands of both products, the sum of the absolute values: rounding is relative to it
 
   at::Tensor are_finite() const {
     return reference.isfinite().logical_and(found.isfinite()).logical_and(terms.isfinite());

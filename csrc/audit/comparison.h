@@ -8,10 +8,10 @@
 //   differences of two steps are nearer to each other than the two derivatives are. One point is not enough.
 //   Points are the call's own, others near them, and, of plain functions, others of both signs and small integers, so that branches and
 //   loops are gone through which the first call does not know.
-//   The two may agree and be wrong, where both lose the same part: they are compared with central differences, too. But central
-//   differences also vary what the user makes a constant (no_diff, detach), and at a conversion to fewer bits, whose derivative is 1 by
-//   definition, they show rounding. So a function that may have a constant or such a conversion (`has_constants`) is not called wrong
-//   where its two derivatives agree.
+//   Both derivatives may lose the same part, and then they agree and are wrong. So both are compared with central differences, too.
+//   Central differences cannot judge two kinds of functions. In one the user makes a value constant (no_diff, detach): differences
+//   vary it all the same. The other converts to fewer bits: the derivative is 1 by definition, and differences show the rounding. A
+//   function that may be of these kinds (`has_constants`) is not called wrong where its two derivatives agree.
 //   A second derivative, the gradient of (g, J t), is compared with central differences of J t, which the first audit compared. They
 //   vary constants too: for a function that may have one, explain() tells of a difference, and nothing raises.
 #pragma once

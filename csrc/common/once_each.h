@@ -1,6 +1,6 @@
 // Values that are made once each, at first need, whichever threads ask. No lock is held while one is made, and a thread that
 // waits for it can be interrupted. A failure goes to the thread that made it and to those that waited: it is not remembered.
-// A fork does not wait for what a thread of its parent was making: it has no such thread, and makes the value itself.
+// A forked process does not have the threads of its parent. It does not wait for a value that one of them was making, but makes its own.
 #pragma once
 
 #include <unistd.h>
@@ -33,8 +33,8 @@ class OnceEach {
     }
   }
 
-  // For owners that keep the values themselves, where `find()` finds them. Of the threads that a key serves, one at a time goes on,
-  // looks, and makes its value if there is none. Others wait for its end and do the same, whatever it came to.
+  // For owners that store the values themselves; `find()` looks there. One thread at a time calls `find()`, and `make()` if nothing was
+  // found. The threads whose value it may make (`serves(its key)`) wait until it is done or has failed, and then do the same.
   template <class Serves, class Find, class Make>
   auto find_or_make(const Key& key, const Serves& serves, const Find& find, const Make& make) {
     Asked asked;

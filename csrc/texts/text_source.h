@@ -46,7 +46,7 @@ class TextSource {
   const pid_t process_;
   std::mutex mutex_;  // not held while the compiler runs
   std::map<Key, DeviceText> texts_;
-  OnceEach<std::vector<Instantiation>> runs_;  // of the compiler, by what each is to bring
+  OnceEach<std::vector<Instantiation>> runs_;  // of the compiler; the key lists the texts that a run makes
   std::shared_ptr<const Program> complete_;
   std::shared_future<std::shared_ptr<const Program>> pending_;  // invalid once its texts are taken
 };

@@ -74,9 +74,8 @@ def results(kind: str, seed: int, count: int, chunk: int, begin: int, device: to
 def work(kind: str, seed: int, count: int, device: torch.device) -> None:
     """A process of its own: reads "chunk begin" and prints each part's results as a line of JSON."""
     os.environ["TORCH_SLANG_CXXFLAGS"] = compiler_flags(kind if kind in BINDINGS else "functions")
-    os.environ["TORCH_SLANG_AUDIT"] = (
-        "off"  # count_audits.py counts what audits find; here they would take most of the time
-    )
+    # Audits would take most of the time. count_audits.py counts what they find.
+    os.environ["TORCH_SLANG_AUDIT"] = "off"
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what programs print
     for line in sys.stdin:

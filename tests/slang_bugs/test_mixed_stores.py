@@ -30,7 +30,8 @@ struct Pair : IDifferentiable { double a; double2 b; double c[2]; }
 }
 """
 
-# Of each kind of array: the declaration, what is returned, a store to a part of an element, a store to a whole element.
+# For each kind of array four texts: its declaration, the returned expression, a store to a part of an element, and a
+# store to a whole element.
 STRUCT = (
     "Pair v[2] = {{x, double2(z, x), {x, z}}, {z, double2(x, x), {z, x * z}}};",
     "v[i % 2].a * v[i % 2].b.y * v[j % 2].c[i % 2] + v[0].b.x * v[1].c[0]",

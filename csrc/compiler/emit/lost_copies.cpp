@@ -106,8 +106,8 @@ class Flow : FlowWalk<Reaching> {
     for_each_simple(body, [&](const EmittedStatement& statement) {
       const auto found = assignment(code_, statement);
       if (!found || found->left.variable.empty()) return;
-      ++values_[found->left
-                    .variable];  // none, too: what one branch leaves behind and the other does not is declared without
+      // A declaration without a value counts: so Slang declares a variable that only one of two branches assigns.
+      ++values_[found->left.variable];
       if (found->kind == Assignment::Kind::Part) parts_.insert(statement.span.begin);
     });
     for_each_simple(body, [&](const EmittedStatement& statement) {

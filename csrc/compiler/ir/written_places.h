@@ -35,7 +35,7 @@ class WrittenPlaces {
   int64_t no_type_ = -1;  // of stores
 };
 
-// The type of what lies at an address.
+// The type of the value that an address points to.
 int64_t type_at(const ModuleEdits& module, int64_t address);
 
 }  // namespace torch_slang

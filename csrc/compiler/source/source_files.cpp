@@ -18,6 +18,7 @@
 #include "compiler/source/generic_tensors.h"
 #include "compiler/source/hidden_flow.h"
 #include "compiler/source/inlined_backwards.h"
+#include "compiler/source/loop_copies.h"
 #include "compiler/source/placeholders.h"
 #include "compiler/source/preprocessor.h"
 #include "compiler/source/source_bytes.h"
@@ -102,6 +103,7 @@ void SourceFiles::change(ChangingSource& source) {
   if (changes_.single_exits) source.apply(write_single_exits, &kept);
   note_kept_exits(kept);
   if (changes_.early_inlining) source.apply(inline_early);
+  if (!is_ours && !changes_.left_out.has("copies in loops")) source.apply(write_copies_as_calls);
   if (changes_.constructors) source.apply(write_constructors);
 }
 

@@ -26,14 +26,14 @@ TYPES = {
     "struct": ("Pair", "", "Pair(double2(x, y), x)", ".b[{k}]", "{v}.b.x * {v}.b.y * {v}.c"),
     "number_of_a_struct": ("Pair", "", "Pair(double2(x, y), x)", ".c", "{v}.b.x * {v}.b.y * {v}.c"),
     "nested_struct": ("Outer", "", "Outer(y, Pair(double2(x, y), x))", ".p.b[{k}]", "{v}.p.b.x * {v}.p.b.y * {v}.d"),
-    "generic_struct": ("Box<double2>", "", "Box<double2>(double2(x, y), y)", ".v[{k}]", "{v}.v.x * {v}.v.y + {v}.w"),
+    "generic_struct": ("Box<double2>", "", "{double2(x, y), y}", ".v[{k}]", "{v}.v.x * {v}.v.y + {v}.w"),
     "array": ("double", "[2]", "{x, y}", "[{k}]", "{v}[0] * {v}[1]"),
     "array_of_vectors": ("double2", "[2]", "{double2(x, y), double2(y, x)}", "[{k}].x", "{v}[0].x * {v}[1].y + {v}[1].x"),
 }
 HEAD = """import torch_slang;
 struct Pair { double2 b; double c; __init(double2 b_, double c_) { b = b_; c = c_; } };
 struct Outer { double d; Pair p; __init(double d_, Pair p_) { d = d_; p = p_; } };
-struct Box<T : IDifferentiable> : IDifferentiable { T v; double w; __init(T v_, double w_) { v = v_; w = w_; } };
+struct Box<T : IDifferentiable> : IDifferentiable { T v; double w; };
 #define COPY(to, from) to = from
 """
 HELPERS = """

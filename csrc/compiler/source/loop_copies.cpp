@@ -121,7 +121,7 @@ class Function {
 
   bool is_number(size_t declaration) const {
     const std::string_view type = code_[declaration - 1];
-    return is_among(kNumbers, type) || is_interface(type);
+    return (is_among(kNumbers, type) && code_[declaration + 1] != "[") || is_interface(type);
   }
 
   bool is_constant(size_t declaration) const {

@@ -1,7 +1,7 @@
 """Loops that copy an aggregate and change a part of the copy.
 
-Note [copies in loops] in csrc/compiler/source/loop_copies.h. Expected values come from the same program with its loops unrolled,
-which Slang differentiates right, and from finite differences.
+Note [copies in loops] in csrc/compiler/source/loop_copies.h. Expected values come from the same program with its loops
+unrolled, which Slang differentiates right, and from finite differences.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ TYPES = {
     "nested_struct": ("Outer", "", "Outer(y, Pair(double2(x, y), x))", ".p.b[{k}]", "{v}.p.b.x * {v}.p.b.y * {v}.d"),
     "generic_struct": ("Box<double2>", "", "{double2(x, y), y}", ".v[{k}]", "{v}.v.x * {v}.v.y + {v}.w"),
     "array": ("double", "[2]", "{x, y}", "[{k}]", "{v}[0] * {v}[1]"),
-    "array_of_vectors": ("double2", "[2]", "{double2(x, y), double2(y, x)}", "[{k}].x", "{v}[0].x * {v}[1].y + {v}[1].x"),
+    "array_of_vectors": (
+        "double2",
+        "[2]",
+        "{double2(x, y), double2(y, x)}",
+        "[{k}].x",
+        "{v}[0].x * {v}[1].y + {v}[1].x",
+    ),
 }
 HEAD = """import torch_slang;
 struct Pair { double2 b; double c; __init(double2 b_, double c_) { b = b_; c = c_; } };
@@ -39,7 +45,8 @@ struct Box<T : IDifferentiable> : IDifferentiable { T v; double w; };
 HELPERS = """
 [Differentiable] void change(inout {type} t{size}, int k, double z) {{ t{part} = PART(z); }}
 [ForceInline] [Differentiable] void change_inlined(inout {type} t{size}, int k, double z) {{ t{part} = PART(z); }}
-[ForceInline] [Differentiable] double used(inout double s, {type} t{size}, int k, double z) {{ t{part} = PART(z); s += 0.5 * z; return {sum}; }}
+[ForceInline] [Differentiable] double used(inout double s, {type} t{size}, int k, double z)
+{{ t{part} = PART(z); s += 0.5 * z; return {sum}; }}
 """
 # How v begins.
 BEGINNINGS = {
@@ -53,12 +60,16 @@ COPIES = {
     "declared": "{type} t{size} = v; t{part} = PART(z); s += {sum};",
     "assigned": "u = v; u{part} = PART(z); s += {sum_u};",
     "in_a_macro": "COPY(u, v); u{part} = PART(z); s += {sum_u};",
-    "twice": "{type} t{size} = v; {type} r{size} = t; t{part} = PART(z); r{part_j} = PART(z + s); s += ({sum}) * ({sum_r});",
+    "twice": (
+        "{type} t{size} = v; {type} r{size} = t; t{part} = PART(z); r{part_j} = PART(z + s); s += ({sum}) * ({sum_r});"
+    ),
     "in_a_branch": "if (k != 1) {{ u = v; u{part} = PART(z); }} s += {sum_u};",
     "by_a_call": "{type} t{size} = v; change(t, k, z); s += {sum};",
     "by_an_inlined_call": "{type} t{size} = v; change_inlined(t, k, z); s += {sum};",
     "in_an_inlined_call": "s += used(s, v, k, z);",
-    "in_an_inner_loop": "LOOP(j) {{ {type} t{size} = v; t{part} = PART(z); t{part_j} = PART(s); s += 0.5 * ({sum}); }}",
+    "in_an_inner_loop": (
+        "LOOP(j) {{ {type} t{size} = v; t{part} = PART(z); t{part_j} = PART(s); s += 0.5 * ({sum}); }}"
+    ),
     "and_v_changes": "{type} t{size} = v; t{part} = PART(z); v{part} = PART(0.5 * z); s += {sum} + 0.3 * ({sum_v});",
 }
 CASES = list(itertools.product(TYPES, BEGINNINGS, COPIES))
@@ -104,7 +115,9 @@ def test_derivatives(kind: str, beginning: str, copy: str, device: torch.device)
     a = inputs(device)
     t = torch.linspace(-1, 1, a.numel(), dtype=torch.float64, device=device).view_as(a)
     with torch.no_grad():
-        differences = torch.stack([(found(a + e) - found(a - e)) / 2e-6 for e in 1e-6 * torch.eye(5, device=device, dtype=a.dtype)], 1)
+        differences = torch.stack(
+            [(found(a + e) - found(a - e)) / 2e-6 for e in 1e-6 * torch.eye(5, device=device, dtype=a.dtype)], 1
+        )
     value, expected = found(a), unrolled(a)
     torch.testing.assert_close(value, expected, rtol=1e-13, atol=1e-13)
     (grad,), (expected_grad,) = (torch.autograd.grad(one.sum(), a) for one in (value, expected))
@@ -125,7 +138,9 @@ def test_audits_find_it_without_the_repair() -> None:
     try:
         text = source("struct", "part", "declared", "[MaxIters(2)]")
         leave_out = {"TORCH_SLANG_LEAVE_OUT": "copies in loops"}
-        wrong = torch_slang.load(source=text, name="loop_copies_wrong", namespace="loop_copies_wrong", defines=leave_out)
+        wrong = torch_slang.load(
+            source=text, name="loop_copies_wrong", namespace="loop_copies_wrong", defines=leave_out
+        )
         a = inputs(torch.device("cpu"))
         with pytest.raises(RuntimeError, match="the gradient of a is wrong"):
             torch.autograd.grad(wrong.f(a).sum(), a)

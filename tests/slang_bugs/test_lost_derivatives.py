@@ -1,4 +1,4 @@
-"""Calls that are not differentiable, whose value goes through memory: refused, where Slang says nothing."""
+"""Calls that are not differentiable, whose value goes through memory, and tuples: refused, where Slang says nothing."""
 
 from __future__ import annotations
 
@@ -50,6 +50,27 @@ KEPT = {
     "a detached value": ("float f(float x) { Pair p; p.a = g(x); p.b = x; return detach(p.a) * p.b; }", 9.0),
 }
 
+# What is put into a tuple that has an element without a derivative.
+TUPLES = {
+    "a number": "Tuple<float, int> t = makeTuple(x, 3); return t._0;",
+    "a vector": "var t = makeTuple(float2(x, x * x), x > 0); return t._0.x * t._0.y;",
+    "components": "var t = makeTuple(x, 3, x * x); var u = t._2_1; return u._0;",
+    "a tuple": "var t = makeTuple(makeTuple(x, 1u), x); return t._0._0;",
+    "an array's element": "Tuple<float, int> t[2]; t[0] = makeTuple(x, 1); t[1] = t[0]; return t[1]._0;",
+    "a call's argument": "var t = concat(makeTuple(x), makeTuple(3)); return t._0;",
+    "a loop": (
+        "Tuple<float, int> t = makeTuple(x, 0);"
+        " [MaxIters(3)] for (int i = 0; i < 3; ++i) t = makeTuple(t._0 * x, i); return t._0;"
+    ),
+}
+KEPT |= {
+    "a tuple of differentiable values": (
+        "float f(float x) { var t = makeTuple(x, float2(x, 1)); return t._0 * t._1.x; }",
+        6.0,
+    ),
+    "a tuple of constants": ("float f(float x) { var t = makeTuple(detach(x), 2); return t._0 * t._1 * x; }", 6.0),
+}
+
 
 def load(body: str, name: str) -> torch_slang.Module:
     text = f"{HEAD}[TorchOp] [Differentiable] {body}\n"
@@ -67,6 +88,18 @@ def test_a_derivative_that_is_lost_in_memory_is_refused(where: str) -> None:
         RuntimeError, match=rf"\.slang\({line}\): error: the derivative of \w+ is lost in f: .*`no_diff`"
     ):
         module.f(x, *more)
+
+
+@some_cases(3)
+@pytest.mark.parametrize("what", TUPLES)
+def test_what_is_lost_in_a_tuple_is_refused(what: str) -> None:
+    index = list(TUPLES).index(what)
+    text = f"\n[TorchOp] [Differentiable] float f(float x) {{ {TUPLES[what]} }}\n"
+    module = torch_slang.load(source=text, name=f"tuple_{index}.slang", namespace=f"lost_in_tuple_{index}")
+    with pytest.raises(
+        RuntimeError, match=r"\.slang\(2\): error: a derivative is lost in a tuple in f: .* Use a struct"
+    ):
+        module.f(torch.ones(2, requires_grad=True))
 
 
 @pytest.mark.parametrize("where", ["keep", "by"])

@@ -123,6 +123,15 @@ class Flow {
     return lost;
   }
 
+  // Tuples without a derivative, of what has one.
+  Numbers lost_tuples() {
+    Numbers lost;
+    for (const int64_t one : body_) {
+      if (is_constant_tuple(one) && takes_into_tuple(one)) lost.push_back(one);
+    }
+    return lost;
+  }
+
  private:
   struct Use {
     int64_t user;
@@ -157,6 +166,21 @@ class Flow {
     const int64_t type = parameter_type(call, operand);
     if (type < 0) return is_address(module_.operand(call, operand));
     return module_.opcode(type) == kOutParameter || module_.opcode(type) == kInOutParameter;
+  }
+
+  bool is_constant_tuple(int64_t value) const {
+    const int64_t type = plain_type(module_, value);
+    return type >= 0 && module_.opcode(type) == kTupleType && !annotations_.is_differentiable(type);
+  }
+
+  bool takes_into_tuple(int64_t one) {
+    const bool is_call = module_.opcode(one) == kCall;
+    if (!is_call && module_.opcode(one) != kMakeTuple) return false;
+    if (is_call && (is_no_diff(one) || has_derivative(one))) return false;
+    for (size_t i = is_call ? 1 : 0; i < module_.operands(one); ++i) {
+      if (may_carry(module_.operand(one, i))) return true;
+    }
+    return false;
   }
 
   // Slang's compiler ends on `bwd_diff` inside of a function that is differentiated itself; source/derivative_calls.h says what to write.
@@ -372,11 +396,18 @@ std::string lost_derivatives(const ModuleEdits& module) {
   std::set<std::string> errors;
   for (const int64_t function : annotations.differentiated()) {
     if (module.opcode(function) != kFunction) continue;
-    for (const int64_t call : Flow(module, annotations, function).lost_calls()) {
+    Flow flow(module, annotations, function);
+    const std::string caller = name_of(module, function);
+    for (const int64_t call : flow.lost_calls()) {
       const std::string callee = name_of(module, function_of(module, module.operand(call, 0)));
-      errors.insert(c10::str(place_of(module, call), ": error: the derivative of ", callee, " is lost in ",
-                             name_of(module, function), ": ", callee, " is not differentiable. Mark it ",
-                             "[Differentiable], or write `no_diff` in front of the call for a derivative of zero\n"));
+      errors.insert(c10::str(place_of(module, call), ": error: the derivative of ", callee, " is lost in ", caller, ": ",
+                             callee, " is not differentiable. Mark it [Differentiable], or write `no_diff` in front of ",
+                             "the call for a derivative of zero\n"));
+    }
+    for (const int64_t tuple : flow.lost_tuples()) {
+      errors.insert(c10::str(place_of(module, tuple), ": error: a derivative is lost in a tuple in ", caller,
+                             ": to Slang a tuple has none where one of its elements, such as an int, has none. Use a ",
+                             "struct, or `detach(x)` as the element for a derivative of zero\n"));
     }
   }
   std::string all;

@@ -1,4 +1,4 @@
-// Calls in differentiable functions whose derivative would be lost without a word.
+// Calls and tuples in differentiable functions whose derivative would be lost without a word.
 //
 // Note [lost derivatives]
 //   Slang refuses a call of a function that is not differentiable where the value is used at once (E41022), but not where it goes
@@ -7,6 +7,8 @@
 //   instructions: one that is not `no_diff`, of arguments with derivatives, whose value, or what it leaves in memory,
 //   may come to where a derivative is wanted: the function's results, or an argument of a differentiable call. Memory is known
 //   by its variable, and by fields and constant indices; in which order it is written and read is not looked at.
+//   A tuple has no derivative at all where one of its elements has none: `makeTuple(x, 3)` makes a constant of x. So what puts a value
+//   with a derivative into one is an error too. (A struct would be declared: Note [undeclared structs].)
 #pragma once
 
 #include <string>
@@ -15,7 +17,7 @@
 
 namespace torch_slang {
 
-// An error for each such call, with its line; empty: there is none.
+// An error for each, with its line; empty: there is none.
 std::string lost_derivatives(const ModuleEdits& module);
 
 }  // namespace torch_slang

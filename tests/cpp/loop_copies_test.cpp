@@ -14,8 +14,8 @@ std::string with_calls(const std::string& source) {
 }
 
 std::string looped(const std::string& before, const std::string& in_loop) {
-  return "[Differentiable] float f(float2 p) { float2 u = p * 2; " + before + " for (int k = 0; k < 2; ++k) { " + in_loop +
-         " } return u.x; }";
+  return "[Differentiable] float f(float2 p) { float2 u = p * 2; " + before + " for (int k = 0; k < 2; ++k) { " +
+         in_loop + " } return u.x; }";
 }
 
 void check_becomes(const std::string& before, const std::string& from, const std::string& to) {
@@ -54,8 +54,9 @@ BOOST_AUTO_TEST_CASE(other_copies_stay) {
 }
 
 BOOST_AUTO_TEST_CASE(inlined_functions) {
-  BOOST_TEST(with_calls("[ForceInline] [Differentiable] float2 f(float2 p, int k) { p[k] = 1; return p; }") ==
-             "[ForceInline] [Differentiable] float2 f(float2 p, int k) { p = tsl_copy(p); p[k] = 1; return tsl_copy(p); }");
+  BOOST_TEST(
+      with_calls("[ForceInline] [Differentiable] float2 f(float2 p, int k) { p[k] = 1; return p; }") ==
+      "[ForceInline] [Differentiable] float2 f(float2 p, int k) { p = tsl_copy(p); p[k] = 1; return tsl_copy(p); }");
   for (const std::string source : {
            "[ForceInline] [Differentiable] float f(float x) { x += 1; return x; }",
            "[ForceInline] [Differentiable] void f(inout float2 p, int k) { p[k] = 1; }",

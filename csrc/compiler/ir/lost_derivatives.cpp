@@ -400,8 +400,9 @@ std::string lost_derivatives(const ModuleEdits& module) {
     const std::string caller = name_of(module, function);
     for (const int64_t call : flow.lost_calls()) {
       const std::string callee = name_of(module, function_of(module, module.operand(call, 0)));
-      errors.insert(c10::str(place_of(module, call), ": error: the derivative of ", callee, " is lost in ", caller, ": ",
-                             callee, " is not differentiable. Mark it [Differentiable], or write `no_diff` in front of ",
+      errors.insert(c10::str(place_of(module, call), ": error: the derivative of ", callee, " is lost in ", caller,
+                             ": ", callee,
+                             " is not differentiable. Mark it [Differentiable], or write `no_diff` in front of ",
                              "the call for a derivative of zero\n"));
     }
     for (const int64_t tuple : flow.lost_tuples()) {

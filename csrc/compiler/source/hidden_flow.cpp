@@ -28,8 +28,8 @@ constexpr std::array<std::string_view, 16> kDerivatives = {"no_diff",
                                                            "BackwardDerivative",
                                                            "ForwardDerivative",
                                                            "NoDiffThis",
- "ForceInline",
- "__unsafeForceInlineEarly"};
+                                                           "ForceInline",
+                                                           "__unsafeForceInlineEarly"};
 constexpr std::array<std::string_view, 11> kFlow = {"while", "do",      "for",    "if",       "else", "switch",
                                                     "case",  "default", "return", "continue", "defer"};
 

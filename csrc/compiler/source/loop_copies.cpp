@@ -13,9 +13,10 @@
 namespace torch_slang {
 namespace {
 
-constexpr std::array<std::string_view, 20> kNumbers = {
-    "bool",    "half",    "float",   "double",   "int",      "uint",     "int8_t",   "int16_t",   "int32_t",   "int64_t",
-    "uint8_t", "uint16_t", "uint32_t", "uint64_t", "intptr_t", "uintptr_t", "float16_t", "float32_t", "float64_t", "size_t"};
+constexpr std::array<std::string_view, 20> kNumbers = {"bool",      "half",      "float",     "double",    "int",
+                                                       "uint",      "int8_t",    "int16_t",   "int32_t",   "int64_t",
+                                                       "uint8_t",   "uint16_t",  "uint32_t",  "uint64_t",  "intptr_t",
+                                                       "uintptr_t", "float16_t", "float32_t", "float64_t", "size_t"};
 constexpr std::array<std::string_view, 4> kLiterals = {"true", "false", "none", "nullptr"};
 constexpr std::array<std::string_view, 6> kNoTypes = {"return", "else", "case", "in", "out", "inout"};
 constexpr std::array<std::string_view, 4> kConstant = {"let", "const", "static", "constexpr"};

@@ -131,8 +131,16 @@ class Helper:
 
     name: str
     type: Type
-    text: str
     run: Callable[[State], Tensor]
+
+
+@dataclass
+class Maker:
+    """`T name(T a, double x, double z, int i, int j)`; `run` changes a state with these names and gives the result."""
+
+    name: str
+    type: Type
+    run: Callable[[State], Value]
 
 
 @dataclass
@@ -142,6 +150,7 @@ class Scope:
     variables: dict[str, Type]
     integers: list[str] = field(default_factory=lambda: list(INTEGERS))
     helpers: list[Helper] = field(default_factory=list)
+    makers: list[Maker] = field(default_factory=list)
     depth: int = 0
     may_return: bool = True
     loop: str | None = None  # the word that begins the innermost one
@@ -248,9 +257,12 @@ class Drawing:
             + [self.reset]
             + [self.scale] * 2
             + [self.detach]
+            + [self.local] * 2
         )
         if scope.depth < 4:
-            kinds += [self.branch] * 3 + [self.loop] * 2
+            kinds += [self.branch] * 3 + [self.loop] * 2 + [self.choose]
+        if scope.makers:
+            kinds += [self.make] * 2
         if scope.helpers:
             kinds += [self.call] * 2
         if scope.may_return and scope.depth > 1:
@@ -317,6 +329,33 @@ class Drawing:
         target, source = self._alike(scope)
         return Statement([f"{target.text} = {source.text};"], lambda s: target.write(s, source.read(s)))
 
+    def local(self, scope: Scope) -> Statement:
+        """A new variable, a copy of another or of a part, for the rest of the block."""
+        source, name = self.place(scope, lambda t: self.chance(0.7)), self.new_name("u")
+        if not source.type.parts:
+            return self.copy_whole(scope)
+        scope.variables[name] = source.type
+
+        def run(state: State) -> None:
+            state[name] = source.read(state)
+
+        return Statement([f"{source.type.declare(name)} = {source.text};"], run)
+
+    def make(self, scope: Scope) -> Statement:
+        """A call that gives an aggregate."""
+        maker = self._rng.choice(scope.makers)
+        source, target = (self.place(scope, lambda t: t == maker.type) for _ in range(2))
+        if source.type != maker.type or target.type != maker.type:
+            return self.copy_whole(scope)
+        x, z = self.scalar(scope, 2), self.scalar(scope, 2)
+        i, j = self._rng.choice(scope.integers), self._rng.choice(scope.integers)
+
+        def run(state: State) -> None:
+            inner = {"a": source.read(state), "x": x.run(state), "z": z.run(state), "i": state[i], "j": state[j]}
+            target.write(state, maker.run(inner))
+
+        return Statement([f"{target.text} = {maker.name}({source.text}, {x.text}, {z.text}, {i}, {j});"], run)
+
     def swap(self, scope: Scope) -> Statement:
         target, source = self._alike(scope)
         name = self.new_name("t")
@@ -346,6 +385,21 @@ class Drawing:
 
         lines = [f"if ({condition.text})", "{", *then.lines, "}"]
         return Statement(lines + (["else", "{", *otherwise.lines, "}"] if otherwise is not None else []), run)
+
+    def choose(self, scope: Scope) -> Statement:
+        """A `switch`; what stands in it has no `break` or `continue` of a loop."""
+        name, count = self._rng.choice(scope.integers), self._rng.randint(2, 3)
+        inner = replace(scope, loop=None)
+        blocks = [self.block(inner, self._rng.randint(1, 2)) for _ in range(count)]
+        lines = [f"switch ({name} % 3)", "{"]
+        for number, block in enumerate(blocks):
+            label = "default" if number == count - 1 else f"case {number}"
+            lines += [f"{label}:", "{", *block.lines, "}", "break;"]
+
+        def run(state: State) -> None:
+            blocks[min(state[name] % 3, count - 1)].run(state)
+
+        return Statement([*lines, "}"], run)
 
     def loop(self, scope: Scope) -> Statement:
         name, most = self.new_name("k"), self._rng.randint(1, 3)
@@ -491,21 +545,41 @@ def is_moderate(*results: Tensor) -> bool:
     return all(bool((result.abs() < 1e6).all()) for result in results)
 
 
+def of_body(body: Statement) -> Callable[[State], Value]:
+    """What a function with this body makes of its argument."""
+
+    def run(state: State) -> Value:
+        body.run(state)
+        return state["a"]
+
+    return run
+
+
 def draw_program(seed: int, name: str) -> Program:
     rng = random.Random(seed)
     drawing = Drawing(rng)
     type = rng.choice(TYPES)
     types = [type] * rng.randint(2, 3) + ([rng.choice(TYPES)] if rng.random() < 0.3 else [])
     helpers: list[Helper] = []
+    makers: list[Maker] = []
     texts = ""
     for n in range(rng.randint(0, 2)):
-        scope = Scope({"a": type, "b": type}, helpers=list(helpers), depth=1)
-        lines, run = _function(drawing, scope, rng.randint(1, 3))
-        head = f"[Differentiable] double {name}_{n}(inout {type.declare('a')}, inout {type.declare('b')}, {PARAMETERS})"
+        attributes = "[ForceInline] [Differentiable]" if rng.random() < 0.3 else "[Differentiable]"
+        if type.kind != "array" and rng.random() < 0.4:
+            scope = Scope({"a": type}, helpers=list(helpers), makers=list(makers), depth=1, may_return=False)
+            body = drawing.block(scope, rng.randint(1, 2))
+            lines, maker = [*body.lines, "return a;"], Maker(f"{name}_{n}", type, of_body(body))
+            head = f"{attributes} {type.name} {name}_{n}({type.declare('a')}, {PARAMETERS})"
+            makers.append(maker)
+        else:
+            scope = Scope({"a": type, "b": type}, helpers=list(helpers), makers=list(makers), depth=1)
+            lines, run = _function(drawing, scope, rng.randint(1, 3))
+            changed = f"inout {type.declare('a')}, inout {type.declare('b')}"
+            head = f"{attributes} double {name}_{n}({changed}, {PARAMETERS})"
+            helpers.append(Helper(f"{name}_{n}", type, run))
         texts += _braced(head, lines)
-        helpers.append(Helper(f"{name}_{n}", type, texts, run))
-    scope = Scope({f"v{n}": type for n, type in enumerate(types)}, helpers=helpers, depth=0)
-    lines, run = _function(drawing, scope, rng.randint(2, 5))
+    variables = {f"v{n}": type for n, type in enumerate(types)}
+    lines, run = _function(drawing, Scope(variables, helpers=helpers, makers=makers), rng.randint(2, 5))
     makes_them = rng.random() < 0.5
     if makes_them:
         count = sum(type.size for type in types)

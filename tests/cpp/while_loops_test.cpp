@@ -22,6 +22,15 @@ BOOST_AUTO_TEST_CASE(while_becomes_for) {
   BOOST_TEST(with_for_loops("while\n (a)\n while (b) ++k;") == "for\n (;a;)\n for (;b;) ++k;");
 }
 
+BOOST_AUTO_TEST_CASE(do_with_continue_becomes_for) {
+  BOOST_TEST(
+      with_for_loops("if (x) do { if (a) continue; x(); } while (k < 3); else y();") ==
+      "if (x) for (bool tsl_again_4 = true; tsl_again_4; tsl_again_4 = (k<3)) { if (a) continue; x(); }  else y();");
+  for (const std::string source : {"do { for (;;) { continue; } } while (a);", "do { if (b) break; } while (a);"}) {
+    BOOST_TEST(with_for_loops(source) == source);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(other_words_stay) {
   for (const std::string source : {
            "do { x(); } while (k < 3);",

@@ -1,4 +1,4 @@
-"""Gradients of `while` loops that are left by `break` or `return`, which Slang has wrong.
+"""Gradients of loops that are left by `break` or `return`, or gone on with, which Slang has wrong or ends on.
 
 Note [while loops] in csrc/compiler/source/while_loops.h.
 """
@@ -33,6 +33,21 @@ STATEMENTS = {
         ++k;
     }""",
     "do": "int k = 0; [MaxIters(5)] do { ++k; if (k == 3) { a = a * y; break; } a = a * x + y; } while (k < n);",
+    "do with continue": """int k = 0;
+    [MaxIters(5)] do { ++k; if (k == 2) { continue; } a = a * x + y; }
+    while (k  // a comment
+           < n);""",
+    "do once": "do { if (n > 1) { a = a * y; continue; } a = a * x + y; } while (false);",
+    "do in do": """int k = 0;
+    if (n >= 0) [MaxIters(5)] do
+    {
+        int j = 0;
+        ++k;
+        [MaxIters(1)] do { ++j; if (k == 2) continue; a = a * x + y; } while (j < 1);
+        if (k > 7) continue;
+        a = a;
+    } while (k < n);
+    else a = y;""",
 }
 SOURCE = "import torch_slang;\n" + "".join(
     f"[Differentiable] double f{number}(double x, double y, int n) {{ double a = x; {text} return a; }}\n"
@@ -96,8 +111,16 @@ def do(x: Tensor, y: Tensor, n: int) -> Tensor:
     return a
 
 
+def gone_on_in_do(x: Tensor, y: Tensor, n: int) -> Tensor:
+    return gone_on(x, y, max(n, 1))
+
+
+def do_once(x: Tensor, y: Tensor, n: int) -> Tensor:
+    return x * y if n > 1 else x * x + y
+
+
 REFERENCES: list[Callable[[Tensor, Tensor, int], Tensor]] = [
-    *(left_by_break, left_by_return, gone_on, of_a_value, gone_on, nested, do)
+    *(left_by_break, left_by_return, gone_on, of_a_value, gone_on, nested, do, gone_on_in_do, do_once, gone_on_in_do)
 ]
 ROWS = [(x, y, n) for x in (0.7, 1.3) for y in (-0.6, 2.1) for n in (0, 1, 2, 4)]
 

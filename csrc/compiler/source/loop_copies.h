@@ -1,4 +1,4 @@
-// Writes copies that a loop makes of an aggregate as calls, so that Slang does not take one variable for both.
+// Has a loop that copies an aggregate make a new value, so that Slang does not take one variable for both.
 #pragma once
 
 #include "compiler/source/source_code.h"
@@ -9,7 +9,9 @@ namespace torch_slang {
 //   `v.y = c; for (...) { float2 t = v; t[k] = x; }`: Slang (2026.12, 2026.16) gives v and t one variable in derivatives, since the
 //   change of t is the only use of v, and so the next iteration finds in v what this one has stored (slang-ir-ssa-register-allocate.cpp:
 //   `if (use->getUser() == inst) continue;`). The same happens to the beginning that v has in two branches. So in a loop of a
-//   differentiable function `t = v` becomes `t = tsl_copy(v)` (slang/constants.slang), a call, whose result is a new value.
+//   differentiable function `t = v` becomes `t = tsl_copy(v)` (slang/constants.slang): the element of an array of one, by an index
+//   that Slang does not know, is a new value. (So is what a call gives, but calls that give aggregates end Slang's compiler in second
+//   derivatives.)
 //   What Slang inlines before it makes derivatives may be called in a loop: all of its body counts as one, as do its parameters that it
 //   changes and those that it returns.
 //   v stays where it cannot be such a value: a number; what an expression has made and nobody has changed since; what the same

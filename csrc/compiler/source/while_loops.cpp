@@ -34,7 +34,8 @@ void write_do_with_continue(SourceCode& code, size_t at) {
   const std::string condition = code.text_without_spaces({open + 1, close});
   const bool is_once = condition == "false" || condition == "0";
   const std::string most = is_once && code[at - 1] != "]" ? "[MaxIters(1)] " : "";  // Slang needs none of a `do` then
-  code.replace({at, at + 1}, most + "for (bool " + again + " = true; " + again + "; " + again + " = (" + condition + "))");
+  code.replace({at, at + 1},
+               most + "for (bool " + again + " = true; " + again + "; " + again + " = (" + condition + "))");
   code.replace({ends_body, end}, "");
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/source/constant_calls.h"
 #include "compiler/source/function_heads.h"
 #include "compiler/source/statements.h"
 #include "compiler/text/words.h"
@@ -29,10 +30,23 @@ struct Loop {
   size_t begin, body, end;  // its head, what it repeats, and what is behind it
 };
 
+// The functions of a file that change arguments, and the methods that change their object.
+struct Changers {
+  explicit Changers(const SourceCode& code) {
+    add_out_parameters(code, outs);
+    for (const FunctionHead& head : function_heads(code)) {
+      if (head.has("mutating")) methods.emplace(code[head.name]);
+    }
+  }
+
+  OutParameters outs;
+  Names methods;
+};
+
 class Function {
  public:
-  Function(SourceCode& code, const FunctionHead& head)
-      : code_(code), head_(head), is_inlined_(head.has("ForceInline") || head.has("__unsafeForceInlineEarly")) {
+  Function(SourceCode& code, const FunctionHead& head, const Changers& changers)
+      : code_(code), head_(head), changers_(changers), is_inlined_(head.has("ForceInline") || head.has("__unsafeForceInlineEarly")) {
     for (size_t at = head.body; at < head.end; ++at) {
       const bool is_loop = code[at] == "for" || code[at] == "do";
       if (is_loop && !is_unrolled(at))
@@ -151,18 +165,29 @@ class Function {
     return false;
   }
 
-  // The variable, or a part of it, is assigned, or is an argument, which a callee may change.
+  // The variable, or a part of it, is assigned, or is the argument or object of a call that changes it.
   bool is_changed(size_t at) const {
     size_t end = at + 1;
     while (code_[end] == "[" || code_[end] == ".") end = code_[end] == "[" ? code_.closing(end) + 1 : end + 2;
     const std::string_view before = code_[at - 1], behind = code_[end], next = code_[end + 1];
     if (behind == "=") return next != "=";
-    if (behind == "(") return true;  // a method
-    const bool is_argument = (before == "(" || before == ",") && (behind == ")" || behind == ",");
+    if (behind == "(") return end > at + 2 && changers_.methods.count(code_[end - 1]) > 0;
     const bool is_joined_to = !behind.empty() && std::string_view("+-*/%&|^").find(behind) != std::string_view::npos &&
                               (next == "=" || next == behind);
     const bool is_counted = (before == "+" || before == "-") && code_[at - 2] == before;
-    return is_argument || is_joined_to || is_counted;
+    const bool is_argument = (before == "(" || before == ",") && (behind == ")" || behind == ",");
+    return is_joined_to || is_counted || (is_argument && is_changed_by_call(at));
+  }
+
+  bool is_changed_by_call(size_t argument) const {
+    size_t index = 0, open = argument - 1;
+    for (; open > head_.body && code_[open] != "("; --open) {
+      if (closes(code_[open])) open = code_.opening(open);
+      if (code_[open] == ",") ++index;
+    }
+    const size_t name = (code_[open - 1] == ">" ? code_.opening_angle(open - 1) : open) - 1;
+    const auto found = changers_.outs.find(code_[name]);
+    return found != changers_.outs.end() && found->second.count(index) > 0;
   }
 
   // `p = tsl_copy(p);` of those that the function changes.
@@ -188,6 +213,7 @@ class Function {
 
   SourceCode& code_;
   const FunctionHead& head_;
+  const Changers& changers_;
   const bool is_inlined_;
   std::vector<Loop> loops_;  // outer ones first
 };
@@ -195,8 +221,9 @@ class Function {
 }  // namespace
 
 void write_copies_as_calls(SourceCode& code) {
+  const Changers changers(code);
   for (const FunctionHead& head : function_heads(code)) {
-    if (head.is_differentiable()) Function(code, head).write_calls();
+    if (head.is_differentiable()) Function(code, head, changers).write_calls();
   }
 }
 

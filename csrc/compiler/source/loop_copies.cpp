@@ -46,7 +46,10 @@ struct Changers {
 class Function {
  public:
   Function(SourceCode& code, const FunctionHead& head, const Changers& changers)
-      : code_(code), head_(head), changers_(changers), is_inlined_(head.has("ForceInline") || head.has("__unsafeForceInlineEarly")) {
+      : code_(code),
+        head_(head),
+        changers_(changers),
+        is_inlined_(head.has("ForceInline") || head.has("__unsafeForceInlineEarly")) {
     for (size_t at = head.body; at < head.end; ++at) {
       const bool is_loop = code[at] == "for" || code[at] == "do";
       if (is_loop && !is_unrolled(at))

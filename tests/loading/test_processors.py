@@ -147,10 +147,8 @@ def test_a_mistake_of_the_users_is_no_matter_of_the_processor(
 ) -> None:
     log = tmp_path / "runs"
     compiler = f'#!/bin/sh\necho "$*" >> {log}\nexec {COMPILER} "$@"\n'
-    # Without derivatives: those of C++ that torch_slang does not know are refused.
-    kernel = KERNEL.replace("HOW", how).replace("[Differentiable] ", "").replace("Diff", "")
-    kernel = kernel.replace("no_diff(ones(1))", "ones(1)")
-    done = run(tmp_path, PROGRAM.format(source=kernel).replace(", requires_grad=True", ""), compiler)
+    # The user's C++ need not be of the forms that Slang writes.
+    done = run(tmp_path, PROGRAM.format(source=KERNEL.replace("HOW", how)), compiler, TORCH_SLANG_CHECK_TEXTS="0")
     answer = outcome(done)
     assert message in answer["error"]
     assert answer["error"].count("doubled.slang does not compile for the CPU") == 1

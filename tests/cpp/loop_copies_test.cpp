@@ -30,6 +30,8 @@ BOOST_AUTO_TEST_CASE(copies_whose_parts_change) {
   check_becomes("float2 v = p.yx; v.x = 1;", "float2 t = v; t[k] = 2;", "float2 t = tsl_copy(v); t[k] = 2;");
   check_becomes("float2 v = p.yx; v += 1;", "u = v; u.y *= 2;", "u = tsl_copy(v); u.y *= 2;");
   check_becomes("float2 v = u;", "float2 t = v; change(t);", "float2 t = tsl_copy(v); change(t);");
+  check_becomes("float2 v; step(v);", "float2 w = v; float2 t = w; t[k] = 2;",
+                "float2 w = v; float2 t = tsl_copy(w); t[k] = 2;");
   check_becomes("float2 v; step(v);", "a[0] = v;", "a[0] = tsl_copy(v);");
   check_becomes("float v[2] = {1, 2}; v[0] = 3;", "float t[2] = v; t[k]++;", "float t[2] = tsl_copy(v); t[k]++;");
 }
@@ -41,7 +43,7 @@ BOOST_AUTO_TEST_CASE(other_copies_stay) {
            std::pair("float2 v = p.yx; v.x = 1;", "float2 t = v; u += t.x;"),  // t's parts stay
            std::pair("float v = 1; v += 2;", "float t = v; t += u[0];"),       // numbers
            std::pair("IShape v; change(v);", "IShape t = v; change(t);"),      // interfaces
-           std::pair("", "float2 v = p; v.x = 1; float2 t = v; t[k] = 2;"),    // v is of the same iteration
+           std::pair("", "float2 v = p * 2; v.x = 1; float2 t = v; t[k] = 2;"),    // v is of the same iteration
            std::pair("float2 v = p.yx; v.x = 1;", "const float2 t = v; u = t[0];"),
        }) {
     BOOST_TEST(with_calls(kChange + looped(before, in_loop)) == kChange + looped(before, in_loop));

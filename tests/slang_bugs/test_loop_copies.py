@@ -63,6 +63,7 @@ COPIES = {
     "twice": (
         "{type} t{size} = v; {type} r{size} = t; t{part} = PART(z); r{part_j} = PART(z + s); s += ({sum}) * ({sum_r});"
     ),
+    "by_another": "{type} w0{size} = v; {type} t{size}; {type} r{size}; r = w0; t = r; t{part} = PART(z); s += {sum};",
     "in_a_branch": "if (k != 1) {{ u = v; u{part} = PART(z); }} s += {sum_u};",
     "by_a_call": "{type} t{size} = v; change(t, k, z); s += {sum};",
     "by_an_inlined_call": "{type} t{size} = v; change_inlined(t, k, z); s += {sum};",

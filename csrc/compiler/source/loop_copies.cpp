@@ -102,8 +102,18 @@ class Function {
     const Loop* loop = loop_around(at);
     if (loop == nullptr && !is_inlined_) return false;
     const std::optional<size_t> copied = declaration_of(at);
-    if (copied && (is_number(*copied) || (loop != nullptr && *copied > loop->body))) return false;
+    if (copied && is_number(*copied)) return false;
+    if (copied && loop != nullptr && *copied > loop->body && !may_be_another(*copied)) return false;
     return (code_[at - 1] == "return" || changes_parts(variable_before(at - 1))) && (!copied || may_change(*copied));
+  }
+
+  // Whether a variable has the value of another at times.
+  bool may_be_another(size_t declaration) const {
+    for (size_t at = declaration; at < head_.end; ++at) {
+      if (code_[at] == code_[declaration] && !code_.is_member(at) && is_assignment(at + 1) && is_alone(at + 2))
+        return true;
+    }
+    return false;
   }
 
   // That of `variable.field[i] =`.

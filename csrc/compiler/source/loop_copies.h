@@ -15,7 +15,8 @@ namespace torch_slang {
 //   What Slang inlines before it makes derivatives may be called in a loop: all of its body counts as one, as do its parameters that it
 //   changes and those that it returns.
 //   v stays where it cannot be such a value: a number; what an expression has made and nobody has changed since; what the same
-//   iteration has declared. (So does an interface's value: Slang crashes on generic calls with it.) Loops that are unrolled are none.
+//   iteration has declared and is no copy itself. (So does an interface's value: Slang crashes on generic calls with it.) Loops that are unrolled are none.
+//   Copies of other forms are not seen: `t = (v)`, `t = float2(v)`, `t = c ? v : w`, an element of an array of v.
 void write_copies_as_calls(SourceCode& code);
 
 }  // namespace torch_slang

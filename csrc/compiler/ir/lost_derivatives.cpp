@@ -123,7 +123,7 @@ class Flow {
     return lost;
   }
 
-  // Tuples without a derivative, of what has one.
+  // The instructions that put a value with a derivative into a tuple that has none.
   Numbers lost_tuples() {
     Numbers lost;
     for (const int64_t one : body_) {

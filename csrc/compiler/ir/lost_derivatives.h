@@ -17,7 +17,7 @@
 
 namespace torch_slang {
 
-// An error for each, with its line; empty: there is none.
+// An error for each such call and tuple, with its line. Empty where there is none.
 std::string lost_derivatives(const ModuleEdits& module);
 
 }  // namespace torch_slang

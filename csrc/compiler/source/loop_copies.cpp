@@ -27,7 +27,7 @@ bool is_interface(std::string_view type) {
 }
 
 struct Loop {
-  size_t begin, body, end;  // its head, what it repeats, and what is behind it
+  size_t begin, body, end;  // where the loop begins, where its head ends, and the first token behind the loop
 };
 
 // The functions of a file that change arguments, and the methods that change their object.

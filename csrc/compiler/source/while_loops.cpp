@@ -17,7 +17,7 @@ std::set<size_t> ends_of_do(const SourceCode& code) {
   return ends;
 }
 
-// Of the statement from `begin` to before `end`; those of loops in it are theirs.
+// Whether the loop whose body is the statement from `begin` to before `end` has a `continue`. One in an inner loop does not count.
 bool has_continue(const SourceCode& code, size_t begin, size_t end) {
   for (size_t at = begin; at < end; ++at) {
     if (code[at] == "continue") return true;

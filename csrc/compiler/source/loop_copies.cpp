@@ -32,9 +32,9 @@ struct Loop {
 
 // The functions of a file that change arguments, and the methods that change their object.
 struct Changers {
-  explicit Changers(const SourceCode& code) {
+  Changers(const SourceCode& code, const std::vector<FunctionHead>& heads) {
     add_out_parameters(code, outs);
-    for (const FunctionHead& head : function_heads(code)) {
+    for (const FunctionHead& head : heads) {
       if (head.has("mutating")) methods.emplace(code[head.name]);
     }
   }
@@ -234,8 +234,9 @@ class Function {
 }  // namespace
 
 void write_copies_as_calls(SourceCode& code) {
-  const Changers changers(code);
-  for (const FunctionHead& head : function_heads(code)) {
+  const std::vector<FunctionHead> heads = function_heads(code);
+  const Changers changers(code, heads);
+  for (const FunctionHead& head : heads) {
     if (head.is_differentiable()) Function(code, head, changers).write_calls();
   }
 }

@@ -41,12 +41,16 @@ struct Pair { double2 b; double c; __init(double2 b_, double c_) { b = b_; c = c
 struct Outer { double d; Pair p; __init(double d_, Pair p_) { d = d_; p = p_; } };
 struct Box<T : IDifferentiable> : IDifferentiable { T v; double w; };
 #define COPY(to, from) to = from
+[ForceInline] [Differentiable] T same<T : IDifferentiable>(T v) { return v; }
+[ForceInline] [Differentiable] void give<T : IDifferentiable>(out T to, T v) { to = v; }
 """
 HELPERS = """
 [Differentiable] void change(inout {type} t{size}, int k, double z) {{ t{part} = PART(z); }}
 [ForceInline] [Differentiable] void change_inlined(inout {type} t{size}, int k, double z) {{ t{part} = PART(z); }}
 [ForceInline] [Differentiable] double used(inout double s, {type} t{size}, int k, double z)
 {{ t{part} = PART(z); s += 0.5 * z; return {sum}; }}
+[ForceInline] [Differentiable] double used_generic<T : __BuiltinFloatingPointType>(vector<T, 2> t, int k, T z)
+{{ t[k] = z; return __realCast<double>(t.x * t.y); }}
 """
 # How v begins.
 BEGINNINGS = {
@@ -73,7 +77,45 @@ COPIES = {
     ),
     "and_v_changes": "{type} t{size} = v; t{part} = PART(z); v{part} = PART(0.5 * z); s += {sum} + 0.3 * ({sum_v});",
 }
-CASES = list(itertools.product(TYPES, BEGINNINGS, COPIES))
+# How the loop says v, and what stands before.
+VALUES = {
+    "in_brackets": "{type} t{size} = (v);",
+    "one_of_two": "{type} t{size} = v; if (z > -9) t = (v);",
+    "two_assignments": "{type} t{size}; t = u = v;",
+    "element": "{type} q[2]{size} = {{v, v}}; {type} t{size} = q[1];",
+    "optional": "Optional<{type}{size}> o = v; {type} t{size} = o.value;",
+    "bound_optional": "Optional<{type}{size}> o = v; {type} t{size} = w; if (let q = o) t = q;",
+    "tuple": "{type} t{size} = makeTuple(v, z)._0;",
+    "inlined_call": "{type} t{size} = same(v);",
+    "given_by_an_inlined_call": "{type} t{size}; give(t, v);",
+    "no_operation": "{type} t{size} = reinterpret<{type}{size}>(v);",
+}
+VALUES_OF_NUMBERS = {  # vectors and matrices only
+    "choice": "{type} t = z > -9 ? v : v;",
+    "constructor": "{type} t = {type}(v);",
+    "cast": "{type} t = ({type})v;",
+    "list": "{type} t = {{v}};",
+    "sign": "{type} t = +v;",
+    "product": "{type} t = 1 * v;",
+    "added": "{type} t = {type}(0); t += v;",
+}
+CHANGED = "t{part} = PART(z); s += {sum};"
+COPIES |= {name: f"{value} {CHANGED}" for name, value in (VALUES | VALUES_OF_NUMBERS).items()}
+COPIES["in_a_generic_call"] = "s += used_generic(v, k, z);"
+
+
+def is_possible(kind: str, copy: str) -> bool:
+    name, size, *_ = TYPES[kind]
+    if copy == "in_a_generic_call":
+        return kind == "vector"
+    return copy not in VALUES_OF_NUMBERS or (name.startswith("double") and not size)
+
+
+CASES = [
+    (kind, beginning, copy)
+    for kind, beginning, copy in itertools.product(TYPES, BEGINNINGS, COPIES)
+    if is_possible(kind, copy)
+]
 
 
 def source(kind: str, beginning: str, copy: str, loop: str) -> str:

@@ -1,11 +1,7 @@
 // Makes the results of calls constants where a source says so: `no_diff f(x)`, and calls of [TreatAsDifferentiable] functions.
 #pragma once
 
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
+#include "compiler/source/changing_functions.h"
 #include "compiler/source/source_code.h"
 
 namespace torch_slang {
@@ -21,10 +17,6 @@ namespace torch_slang {
 //     - `t = detach(x)` of an `inout` or `out` parameter t becomes `t = tsl_constant(x)`: Slang leaves t its older tangent.
 //   Lines stay.
 
-// For each function that has `out` or `inout` parameters, by name, which ones.
-using OutParameters = std::map<std::string, std::set<size_t>, std::less<>>;
-void add_out_parameters(const SourceCode& code, OutParameters& found);
-
-void make_calls_constant(SourceCode& code, const OutParameters& outs);
+void make_calls_constant(SourceCode& code, const ChangingFunctions& changing);
 
 }  // namespace torch_slang

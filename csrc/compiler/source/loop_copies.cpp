@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/source/constant_calls.h"
 #include "compiler/source/function_heads.h"
 #include "compiler/source/statements.h"
 #include "compiler/text/words.h"
@@ -20,49 +19,44 @@ constexpr std::array<std::string_view, 20> kNumbers = {"bool",      "half",     
                                                        "uintptr_t", "float16_t", "float32_t", "float64_t", "size_t"};
 constexpr std::array<std::string_view, 4> kLiterals = {"true", "false", "none", "nullptr"};
 constexpr std::array<std::string_view, 6> kNoTypes = {"return", "else", "case", "in", "out", "inout"};
-constexpr std::array<std::string_view, 4> kConstant = {"let", "const", "static", "constexpr"};
 
 bool is_interface(std::string_view type) {
   return type.size() > 1 && type[0] == 'I' && std::isupper(static_cast<unsigned char>(type[1])) != 0;
 }
 
+bool is_one_of(std::string_view characters, std::string_view token) {
+  return token.size() == 1 && characters.find(token[0]) != std::string_view::npos;
+}
+
 struct Loop {
-  size_t begin, body, end;  // where the loop begins, where its head ends, and the first token behind the loop
+  size_t begin, end;  // the first token, and the first one behind it
 };
 
-// The functions of a file that change arguments, and the methods that change their object.
-struct Changers {
-  Changers(const SourceCode& code, const std::vector<FunctionHead>& heads) {
-    add_out_parameters(code, outs);
-    for (const FunctionHead& head : heads) {
-      if (head.has("mutating")) methods.emplace(code[head.name]);
-    }
-  }
-
-  OutParameters outs;
-  Names methods;
+// `variable.field[i]`: two steps.
+struct Place {
+  size_t variable;
+  int steps;
 };
 
 class Function {
  public:
-  Function(SourceCode& code, const FunctionHead& head, const Changers& changers)
+  Function(SourceCode& code, const FunctionHead& head, const ChangingFunctions& changing)
       : code_(code),
         head_(head),
-        changers_(changers),
+        changing_(changing),
         is_inlined_(head.has("ForceInline") || head.has("__unsafeForceInlineEarly")) {
     for (size_t at = head.body; at < head.end; ++at) {
       const bool is_loop = code[at] == "for" || code[at] == "do";
-      if (is_loop && !is_unrolled(at))
-        loops_.push_back({at, code[at] == "for" ? code.closing(at + 1) : at, behind_statement(code, at)});
+      if (is_loop && !is_unrolled(at)) loops_.push_back({at, behind_statement(code, at)});
     }
   }
 
-  void write_calls() {
-    if (loops_.empty() && !is_inlined_) return;
+  void write() {
     if (is_inlined_) renew_parameters();
+    const bool returns_number = is_among(kNumbers, code_[head_.name - 1]);
     for (size_t at = head_.body; at < head_.end; ++at) {
-      const bool is_returned = is_inlined_ && code_[at] == "return" && is_parameter(code_[at + 1]);
-      if ((is_returned || is_assignment(at)) && is_alone(at + 1) && may_share(at + 1)) copy(at + 1);
+      const bool is_returned = is_inlined_ && !returns_number && code_[at] == "return";
+      if (is_returned || (is_assignment(at) && may_share(at))) copy(at + 1, value_end(at + 1));
     }
   }
 
@@ -76,59 +70,38 @@ class Function {
     return false;
   }
 
-  // A name, and nothing else, is the value.
-  bool is_alone(size_t at) const {
-    return code_.is_name(at) && !is_among(kLiterals, code_[at]) && (code_[at + 1] == ";" || code_[at + 1] == ",");
+  bool is_looped(size_t at) const {
+    return std::ranges::any_of(loops_, [&](const Loop& loop) { return loop.begin < at && at < loop.end; });
   }
 
+  // `=`, or that of `+=`.
   bool is_assignment(size_t at) const {
     if (code_[at] != "=" || code_[at + 1] == "=") return false;
-    return code_.is_name(at - 1) || code_[at - 1] == "]";
+    const size_t before = is_one_of("+-*/", code_[at - 1]) ? at - 2 : at - 1;
+    return code_.is_name(before) || code_[before] == "]";
   }
 
-  void copy(size_t at) { code_.replace({at, at + 1}, "tsl_copy(" + std::string(code_[at]) + ")"); }
-
-  // The innermost around a token.
-  const Loop* loop_around(size_t at) const {
-    const Loop* found = nullptr;
-    for (const Loop& one : loops_) {
-      if (one.begin < at && at < one.end) found = &one;
-    }
-    return found;
+  Place place_before(size_t equals) const {
+    Place place = {is_one_of("+-*/", code_[equals - 1]) ? equals - 2 : equals - 1, 0};
+    size_t& at = place.variable;
+    for (; code_[at] == "]" || code_.is_member(at); ++place.steps) at = code_[at] == "]" ? code_.opening(at) - 1 : at - 2;
+    if (is_declaration(at)) place.steps = 0;  // these are an array's sizes
+    return place;
   }
 
-  // Whether the value at `at`, which is copied there, may be one that the next iteration needs, and the copy may be changed in parts.
-  bool may_share(size_t at) const {
-    const Loop* loop = loop_around(at);
-    if (loop == nullptr && !is_inlined_) return false;
-    const std::optional<size_t> copied = declaration_of(at);
-    if (copied && is_number(*copied)) return false;
-    if (copied && loop != nullptr && *copied > loop->body && !may_be_another(*copied)) return false;
-    return (code_[at - 1] == "return" || changes_parts(variable_before(at - 1))) && (!copied || may_change(*copied));
+  // Whether what is assigned may be changed in parts, as long as something else has the same value.
+  bool may_share(size_t equals) const {
+    if (!is_inlined_ && !is_looped(equals)) return false;
+    const Place place = place_before(equals);
+    const std::optional<size_t> declared = declaration_of(place.variable);
+    if (declared && has_no_parts(*declared)) return false;
+    const bool is_given = is_inlined_ && (!declared || *declared < head_.body);  // the caller has it then
+    return is_given || changes_part_of(place);
   }
 
-  // Whether a variable has the value of another at times.
-  bool may_be_another(size_t declaration) const {
-    for (size_t at = declaration; at < head_.end; ++at) {
-      if (code_[at] == code_[declaration] && !code_.is_member(at) && is_assignment(at + 1) && is_alone(at + 2))
-        return true;
-    }
-    return false;
-  }
-
-  // That of `variable.field[i] =`.
-  size_t variable_before(size_t equals) const {
-    size_t at = equals - 1;
-    while (code_[at] == "]" || code_.is_member(at)) at = code_[at] == "]" ? code_.opening(at) - 1 : at - 2;
-    return at;
-  }
-
-  bool changes_parts(size_t variable) const {
-    const std::optional<size_t> declared = declaration_of(variable);
-    if (declared && (is_number(*declared) || is_constant(*declared))) return false;
+  bool changes_part_of(const Place& place) const {
     for (size_t at = head_.body; at < head_.end; ++at) {
-      const bool is_whole = code_[at + 1] != "[" && code_[at + 1] != "." && is_assignment(at + 1);
-      if (code_[at] == code_[variable] && !code_.is_member(at) && !is_whole && is_changed(at)) return true;
+      if (code_[at] == code_[place.variable] && !code_.is_member(at) && is_changed(at, place.steps + 1)) return true;
     }
     return false;
   }
@@ -147,49 +120,26 @@ class Function {
     return (code_.is_name(at - 1) && !is_among(kNoTypes, before)) || before == ">" || before == "]";
   }
 
-  bool is_number(size_t declaration) const {
-    const std::string_view type = code_[declaration - 1];
-    return (is_among(kNumbers, type) && code_[declaration + 1] != "[") || is_interface(type);
+  // A number. Values of interfaces and views are no copies to Slang.
+  bool has_no_parts(size_t declaration) const {
+    if (is_among(kNumbers, code_[declaration - 1])) return code_[declaration + 1] != "[";
+    const size_t type = (code_[declaration - 1] == ">" ? code_.opening_angle(declaration - 1) : declaration) - 1;
+    return is_interface(code_[type]) || is_view_type(code_[type]);
   }
 
-  bool is_constant(size_t declaration) const {
-    for (size_t at = code_.declaration(declaration); at < declaration; ++at) {
-      if (is_among(kConstant, code_[at])) return true;
-    }
-    return false;
-  }
-
-  bool is_parameter(std::string_view name) const {
-    if (name == "this") return true;
-    for (size_t at = head_.open + 1; at < head_.close; ++at) {
-      if (code_[at] == name && is_declaration(at)) return true;
-    }
-    return false;
-  }
-
-  // A variable that is declared with the value of an expression, or a parameter, and that nothing changes, does not.
-  bool may_change(size_t declaration) const {
-    const bool is_parameter = declaration < head_.close;
-    if (is_parameter && is_inlined_) return true;
-    if (!is_parameter && (code_[declaration + 1] != "=" || is_alone(declaration + 2))) return true;
-    for (size_t at = std::max(declaration + 1, head_.body); at < head_.end; ++at) {
-      if (code_[at] == code_[declaration] && !code_.is_member(at) && is_changed(at)) return true;
-    }
-    return false;
-  }
-
-  // The variable, or a part of it, is assigned, or is the argument or object of a call that changes it.
-  bool is_changed(size_t at) const {
+  // The variable, or a part of it that is at least so many steps away, is assigned, or is the argument or object of a call that changes
+  // it.
+  bool is_changed(size_t at, int least_steps) const {
     size_t end = at + 1;
-    while (code_[end] == "[" || code_[end] == ".") end = code_[end] == "[" ? code_.closing(end) + 1 : end + 2;
+    int steps = 0;
+    for (; code_[end] == "[" || code_[end] == "."; ++steps) end = code_[end] == "[" ? code_.closing(end) + 1 : end + 2;
     const std::string_view before = code_[at - 1], behind = code_[end], next = code_[end + 1];
-    if (behind == "=") return next != "=";
-    if (behind == "(") return end > at + 2 && changers_.methods.count(code_[end - 1]) > 0;
-    const bool is_joined_to = !behind.empty() && std::string_view("+-*/%&|^").find(behind) != std::string_view::npos &&
-                              (next == "=" || next == behind);
-    const bool is_counted = (before == "+" || before == "-") && code_[at - 2] == before;
-    const bool is_argument = (before == "(" || before == ",") && (behind == ")" || behind == ",");
-    return is_joined_to || is_counted || (is_argument && is_changed_by_call(at));
+    if (behind == "(") return steps > 0 && changing_.methods.count(code_[end - 1]) > 0;
+    if ((before == "(" || before == ",") && (behind == ")" || behind == ",")) return is_changed_by_call(at);
+    if (steps < least_steps) return false;
+    const bool is_joined_to = is_one_of("+-*/%&|^", behind) && (next == "=" || next == behind);
+    const bool is_counted = is_one_of("+-", before) && code_[at - 2] == before;
+    return (behind == "=" && next != "=") || is_joined_to || is_counted;
   }
 
   bool is_changed_by_call(size_t argument) const {
@@ -199,45 +149,66 @@ class Function {
       if (code_[open] == ",") ++index;
     }
     const size_t name = (code_[open - 1] == ">" ? code_.opening_angle(open - 1) : open) - 1;
-    const auto found = changers_.outs.find(code_[name]);
-    return found != changers_.outs.end() && found->second.count(index) > 0;
+    return changing_.changes_argument(code_[name], index);
+  }
+
+  // The first token behind the value that begins at `at`.
+  size_t value_end(size_t at) const {
+    while (at < head_.end && !is_one_of(";,)]}", code_[at])) {
+      const size_t angles = code_.behind_angles(at);
+      const bool are_types = angles > at && code_[angles - 1] == ">" && is_one_of("(.:", code_[angles]);
+      at = are_types ? angles : opens(code_[at]) ? code_.closing(at) + 1 : at + 1;
+    }
+    return at;
+  }
+
+  // `{v}` is v to Slang; a list of more is a new value.
+  void copy(size_t begin, size_t end) {
+    if (code_[begin] == "{") {
+      if (value_end(begin + 1) + 1 == end) copy(begin + 1, end - 1);
+    } else if (may_be_variable(begin, end)) {
+      code_.insert(begin, "tsl_copy(");
+      code_.insert_behind(end - 1, ")");
+    }
+  }
+
+  // Whether the value names a variable, and is not one that has no parts or `float2(x, y)`. Slang takes `v + 0` for v too.
+  bool may_be_variable(size_t begin, size_t end) const {
+    if (code_[begin] == "no_diff") return false;
+    const bool is_made = is_float_type(code_[begin]) && code_[begin + 1] == "(" && code_.closing(begin + 1) + 1 == end;
+    if (is_made && code_[value_end(begin + 2)] == ",") return false;
+    if (const auto declared = declaration_of(begin); declared && begin + 1 == end && has_no_parts(*declared)) return false;
+    for (size_t at = begin; at < end; ++at) {
+      const bool is_variable = code_.is_name(at) && !code_.is_member(at) && code_[at + 1] != "(";
+      if (is_variable && !is_among(kLiterals, code_[at])) return true;
+    }
+    return false;
   }
 
   // `p = tsl_copy(p);` of those that the function changes.
   void renew_parameters() {
     for (const size_t begin : parameter_begins(code_, head_.open)) {
-      size_t name = begin;
-      while (name < head_.close && !(code_.is_name(name) && ends_parameter(name + 1))) ++name;
-      bool is_own = name > begin && !is_number(name) && code_[begin] != "let";
-      for (size_t at = begin; at < name; ++at) is_own = is_own && code_[at] != "out" && code_[at] != "inout";
-      if (!is_own) continue;
+      const size_t name = parameter_name(code_, begin, head_.close);
+      bool is_own = name > begin && !has_no_parts(name) && code_[begin] != "let";
+      for (size_t at = begin; at < name; ++at) is_own = is_own && !is_out(code_[at]);
+      if (!is_own || !changes_part_of({name, 0})) continue;
       const std::string text(code_[name]);
-      for (size_t at = head_.body; at < head_.end; ++at) {
-        if (code_[at] != text || code_.is_member(at) || !is_changed(at)) continue;
-        code_.insert_behind(head_.body, " " + text + " = tsl_copy(" + text + ");");
-        break;
-      }
+      code_.insert_behind(head_.body, " " + text + " = tsl_copy(" + text + ");");
     }
-  }
-
-  bool ends_parameter(size_t at) const {
-    return at == head_.close || code_[at] == "," || code_[at] == "=" || code_[at] == "[";
   }
 
   SourceCode& code_;
   const FunctionHead& head_;
-  const Changers& changers_;
+  const ChangingFunctions& changing_;
   const bool is_inlined_;
-  std::vector<Loop> loops_;  // outer ones first
+  std::vector<Loop> loops_;
 };
 
 }  // namespace
 
-void write_copies_as_calls(SourceCode& code) {
-  const std::vector<FunctionHead> heads = function_heads(code);
-  const Changers changers(code, heads);
-  for (const FunctionHead& head : heads) {
-    if (head.is_differentiable()) Function(code, head, changers).write_calls();
+void write_copies(SourceCode& code, const ChangingFunctions& changing) {
+  for (const FunctionHead& head : function_heads(code)) {
+    if (head.is_differentiable()) Function(code, head, changing).write();
   }
 }
 

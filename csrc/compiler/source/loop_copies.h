@@ -1,6 +1,7 @@
 // Has a loop that copies an aggregate make a new value, so that Slang does not take one variable for both.
 #pragma once
 
+#include "compiler/source/changing_functions.h"
 #include "compiler/source/source_code.h"
 
 namespace torch_slang {
@@ -17,6 +18,6 @@ namespace torch_slang {
 //   `t = v` stays as it is where v is a number; where v is declared with an expression and never changed; and where the same iteration
 //   declares v, not as a copy. It also stays where v is an interface's value, since Slang crashes on generic calls with one. Loops that are unrolled are none.
 //   Copies of other forms are not seen: `t = (v)`, `t = float2(v)`, `t = c ? v : w`, an element of an array of v.
-void write_copies_as_calls(SourceCode& code);
+void write_copies(SourceCode& code, const ChangingFunctions& changing);
 
 }  // namespace torch_slang

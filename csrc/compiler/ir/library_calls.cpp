@@ -1,5 +1,7 @@
 #include "compiler/ir/library_calls.h"
 
+#include <c10/util/Exception.h>
+
 #include <string>
 
 #include "compiler/ir/opcodes.h"
@@ -8,7 +10,7 @@ namespace torch_slang {
 namespace {
 
 // In a mangled name.
-constexpr std::array<std::string_view, 3> kNames = {"10__quotient", "11__remainder", "6__kept"};
+constexpr std::array<std::string_view, 4> kNames = {"10__quotient", "11__remainder", "6__kept", "8tsl_copy"};
 constexpr std::string_view kReal = "11torch_slang5IReal";  // the library's interface of numbers
 constexpr std::string_view kModel = "17tsl_library_calls";
 
@@ -37,10 +39,10 @@ void LibraryCalls::note(int64_t call) {
     witnesses_.emplace(module_.operand(callee, 1), last_operand(callee));
     witness_type_ = module_.type(last_operand(callee));
   }
-  if (module_.operands(call) != 3) return;
+  if (module_.operands(call) < 2) return;
   const int64_t type = module_.type(module_.operand(call, 1));
   if (type < 0 || module_.opcode(element_of(type)) != kParameter) return;
-  for (const Function one : {Quotient, Remainder, Kept}) {
+  for (const Function one : {Quotient, Remainder, Kept, Copy}) {
     if (!has_name(function, kNames[one])) continue;
     models_.emplace(Key{one, shape_of(type)}, Model{type, callee, module_.type(last_operand(call))});
     if (one == Kept) no_type_ = module_.type(call);
@@ -79,26 +81,36 @@ std::optional<LibraryCalls::Numbers> LibraryCalls::replacements(const Model& mod
   return replaced;
 }
 
-// The model is the call in kLibraryCalls for a type of the same shape. Its specialized function is copied with the other type in it,
-// and so are the annotations that name the function's derivatives.
 std::optional<LibraryCalls::Callee> LibraryCalls::callee(Function function, int64_t type, int64_t at) {
   const auto known = specialized_.find({function, type});
   if (known != specialized_.end()) return known->second;
   const auto found = models_.find({function, shape_of(type)});
   if (found == models_.end()) return std::nullopt;
-  const Model& model = found->second;
-  auto replaced = replacements(model, type, at);
+  const auto replaced = replacements(found->second, type, at);
   if (!replaced) return std::nullopt;
-  const int64_t position = outermost(at, parent(type));
-  const int64_t callee = replaced_in(model.callee, position, *replaced);
+  return specialize({function, type}, found->second, *replaced, at);
+}
+
+LibraryCalls::Callee LibraryCalls::copy_callee(int64_t type, int64_t witness, int64_t at) {
+  const auto known = specialized_.find({Copy, type});
+  if (known != specialized_.end()) return known->second;
+  const auto found = models_.find({Copy, 0});
+  TORCH_CHECK(found != models_.end(), "torch-slangc: a module does not call the library's tsl_copy");
+  const Model& model = found->second;
+  return specialize({Copy, type}, model, {{model.type, type}, {last_operand(model.callee), witness}}, at);
+}
+
+// The model is the call in kLibraryCalls for a type of the same shape. Its specialized function is copied with the other type in it,
+// and so are the annotations that name the function's derivatives.
+const LibraryCalls::Callee& LibraryCalls::specialize(const Key& key, const Model& model, Numbers replaced, int64_t at) {
+  const int64_t position = outermost(at, parent(key.second));
+  const int64_t callee = replaced_in(model.callee, position, replaced);
   for (int64_t one = 0; one < module_.size(); ++one) {
-    if (module_.opcode(one) != kAnnotation || module_.operand(one, 0) != model.callee) continue;
-    const int64_t derivative = replaced_in(module_.operand(one, 2), position, *replaced);
+    if (key.first == Copy || module_.opcode(one) != kAnnotation || module_.operand(one, 0) != model.callee) continue;
+    const int64_t derivative = replaced_in(module_.operand(one, 2), position, replaced);
     module_.insert(position, kAnnotation, module_.type(one), {callee, module_.operand(one, 1), derivative});
   }
-  const Callee made = {callee, replaced_in(model.last_type, position, *replaced)};
-  specialized_.emplace(Key{function, type}, made);
-  return made;
+  return specialized_.emplace(key, Callee{callee, replaced_in(model.last_type, position, replaced)}).first->second;
 }
 
 // `at` with the replacements made in it: a copy if it is a type, specialization or witness that has a replaced operand, else itself.
@@ -154,6 +166,7 @@ const char* const kLibraryCalls = R"(
 }
 #define TSL_CALLS(T) void tsl_library_calls(inout T a, inout T##2 v, inout T##2x2 m) { tsl_library_calls<T>(a, v, m); }
 TSL_CALLS(half) TSL_CALLS(float) TSL_CALLS(double)
+[Differentiable] T tsl_library_copy<T : IDifferentiable>(T a) { return tsl_copy(a); }
 )";
 
 }  // namespace torch_slang

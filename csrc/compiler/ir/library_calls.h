@@ -23,7 +23,7 @@ extern const char* const kLibraryCalls;
 
 class LibraryCalls {
  public:
-  enum Function { Quotient, Remainder, Kept };
+  enum Function { Quotient, Remainder, Kept, Copy };
 
   // A function specialized for a type. Its last parameter has `last_type`: the type itself, or the type of its addresses.
   struct Callee {
@@ -35,6 +35,8 @@ class LibraryCalls {
 
   // The function that a call at `at` calls. Null if the type is no float, and no vector or matrix of floats.
   std::optional<Callee> callee(Function function, int64_t type, int64_t at);
+  // Of Copy, for any type that has the witness of IDifferentiable.
+  Callee copy_callee(int64_t type, int64_t witness, int64_t at);
 
   bool has_name(int64_t at, std::string_view name) const;
   int64_t no_type() const { return no_type_; }  // of calls without a value
@@ -54,6 +56,7 @@ class LibraryCalls {
   void note(int64_t call);
   int32_t shape_of(int64_t type) const;
   int64_t element_of(int64_t type) const { return shape_of(type) == 0 ? type : module_.operand(type, 0); }
+  const Callee& specialize(const Key& key, const Model& model, Numbers replaced, int64_t at);
   std::optional<Numbers> replacements(const Model& model, int64_t type, int64_t at) const;
   std::optional<int64_t> witness_at(int64_t call) const;
   std::optional<int64_t> witness_of(int64_t element) const;

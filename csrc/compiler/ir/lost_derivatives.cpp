@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/annotations.h"
 #include "compiler/ir/instruction_facts.h"
 #include "compiler/ir/opcodes.h"
 
@@ -17,57 +18,10 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-// Kinds of annotations (slang-type-system-shared.h): of functions with a forward derivative or a backward, and of types with one.
-constexpr int64_t kForward = 1, kBackward = 4, kFirstOfTypes = 10;
 // Operands of these in front of the arguments for the parameters of the block that they go to.
 constexpr size_t kTargetsOfBranch = 1, kTargetsOfLoop = 3;
 constexpr int64_t kAnyElement = -1;
 constexpr std::string_view kConstant = "tsl_constant";  // slang/constants.slang
-
-// What is annotated in a module, for all its functions.
-class Annotations {
- public:
-  explicit Annotations(const ModuleEdits& module) : module_(module) {
-    for (int64_t at = 0; at < module.size(); ++at) {
-      const int32_t opcode = module.opcode(at);
-      if (opcode == kAnnotation) {
-        const int64_t kind = module.value(module.operand(at, 1)), target = module.operand(at, 0);
-        if (kind == kForward || kind == kBackward || kind >= kFirstOfTypes) annotated_.insert(target);
-      } else if (opcode == kBackwardPrimal || opcode == kBackwardPropagate || opcode == kBackwardDifferentiate ||
-                 opcode == kForwardDifferentiate) {
-        differentiated_.insert(function_of(module, module.operand(at, 0)));
-      }
-    }
-  }
-
-  // The functions that Slang makes derivatives of.
-  const std::set<int64_t>& differentiated() const { return differentiated_; }
-  bool has_derivative(int64_t callee) const { return annotated_.count(callee) > 0; }
-
-  bool is_differentiable(int64_t type) const {
-    if (type < 0) return false;
-    switch (module_.opcode(type)) {
-      case kHalf:
-      case kFloat:
-      case kDouble: return true;
-      case kAttributedType: return false;  // no_diff
-      case kRateQualifiedType: return is_differentiable(module_.operand(type, 1));
-      case kVectorType:
-      case kMatrixType:
-      case kArrayType: return is_differentiable(module_.operand(type, 0));
-      default: return is_address(type) ? is_differentiable(module_.operand(type, 0)) : annotated_.count(type) > 0;
-    }
-  }
-
-  bool is_address(int64_t type) const {
-    const int32_t opcode = type < 0 ? 0 : module_.opcode(type);
-    return opcode >= kPointer && opcode <= kInOutParameter;
-  }
-
- private:
-  const ModuleEdits& module_;
-  std::set<int64_t> annotated_, differentiated_;
-};
 
 std::string name_of(const ModuleEdits& module, int64_t function) {
   for (const int64_t one : module.children(function)) {

@@ -62,6 +62,8 @@ enum Opcode : int32_t {
   kComplement = 323,
   kMostIterations = 366,
   kNameHint = 375,
+  kForceInlineEarly = 437,
+  kForceInline = 438,
   kForcedUnroll = 439,
   kImport = 442,
   kExport = 443,

@@ -11,6 +11,7 @@
 #include "compiler/ir/instruction_facts.h"
 #include "compiler/ir/instruction_table.h"
 #include "compiler/ir/long_chains.h"
+#include "compiler/ir/loop_copies.h"
 #include "compiler/ir/lost_derivatives.h"
 #include "compiler/ir/mixed_stores.h"
 #include "compiler/ir/module_edits.h"
@@ -125,6 +126,7 @@ std::string with_explicit_promotions(const std::string& module, std::string* ref
   if (!left_out.has("computed beginnings")) hide_steps_of_computed_beginnings(edits);
   if (!left_out.has("quotients")) call_quotients(edits);
   if (chains == Chains::Broken && !left_out.has("long chains")) break_long_chains(edits);
+  if (!left_out.has("copies in loops")) renew_copies_in_loops(edits);
   if (stores == Stores::Apart && !left_out.has("nested stores"))
     take_nested_stores_apart(edits);
   else if (!left_out.has("mixed stores"))

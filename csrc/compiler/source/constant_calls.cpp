@@ -11,9 +11,21 @@ namespace {
 
 constexpr const char* kTreat = "TreatAsDifferentiable";
 
+bool is_out(std::string_view word) { return word == "out" || word == "inout"; }
+
+// The name of the parameter, or argument, that begins there: its last word before a default, an array's size or the end.
+size_t parameter_name(const SourceCode& code, size_t at, size_t close) {
+  size_t name = at;
+  for (; at < close && code[at] != "=" && code[at] != "[" && code[at] != ",";
+       at = code[at] == "<" ? code.behind_angles(at) : at + 1) {
+    if (code.is_name(at)) name = at;
+  }
+  return name;
+}
+
 class Rewriter {
  public:
-  Rewriter(SourceCode& code, const ChangingFunctions& changing) : code_(code), changing_(changing) {}
+  Rewriter(SourceCode& code, const OutParameters& outs) : code_(code), outs_(outs) {}
 
   void rewrite() {
     for (const FunctionHead& head : function_heads(code_)) {
@@ -106,8 +118,8 @@ class Rewriter {
   // The arguments of the call that it changes, as far as they are variables.
   void add_changed(size_t open, std::vector<std::string>& changed) const {
     const size_t name = (word(open - 1) == ">" ? code_.opening_angle(open - 1) : open) - 1;
-    const auto found = changing_.outs.find(word(name));
-    if (found == changing_.outs.end()) return;
+    const auto found = outs_.find(word(name));
+    if (found == outs_.end()) return;
     const std::vector<size_t> begins = parameter_begins(code_, open);
     for (const size_t index : found->second) {
       if (index >= begins.size() || !code_.is_name(begins[index])) continue;
@@ -182,13 +194,26 @@ class Rewriter {
   }
 
   SourceCode& code_;
-  const ChangingFunctions& changing_;
+  const OutParameters& outs_;
   int treated_ = 0;  // operators
   Names outs_here_;  // parameters of the function that is looked at
 };
 
 }  // namespace
 
-void make_calls_constant(SourceCode& code, const ChangingFunctions& changing) { Rewriter(code, changing).rewrite(); }
+void add_out_parameters(const SourceCode& code, OutParameters& found) {
+  found["sincos"] = {1, 2};
+  found["modf"] = found["frexp"] = {1};
+  for (const FunctionHead& head : function_heads(code)) {
+    const std::vector<size_t> begins = parameter_begins(code, head.open);
+    for (size_t index = 0; index < begins.size(); ++index) {
+      size_t at = begins[index];
+      while (code[at] == "no_diff") ++at;
+      if (is_out(code[at])) found[std::string(code[head.name])].insert(index);
+    }
+  }
+}
+
+void make_calls_constant(SourceCode& code, const OutParameters& outs) { Rewriter(code, outs).rewrite(); }
 
 }  // namespace torch_slang

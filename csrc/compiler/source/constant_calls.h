@@ -1,7 +1,11 @@
 // Makes the results of calls constants where a source says so: `no_diff f(x)`, and calls of [TreatAsDifferentiable] functions.
 #pragma once
 
-#include "compiler/source/changing_functions.h"
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "compiler/source/source_code.h"
 
 namespace torch_slang {
@@ -17,6 +21,10 @@ namespace torch_slang {
 //     - `t = detach(x)` of an `inout` or `out` parameter t becomes `t = tsl_constant(x)`: Slang leaves t its older tangent.
 //   Lines stay.
 
-void make_calls_constant(SourceCode& code, const ChangingFunctions& changing);
+// For each function that has `out` or `inout` parameters, by name, which ones.
+using OutParameters = std::map<std::string, std::set<size_t>, std::less<>>;
+void add_out_parameters(const SourceCode& code, OutParameters& found);
+
+void make_calls_constant(SourceCode& code, const OutParameters& outs);
 
 }  // namespace torch_slang

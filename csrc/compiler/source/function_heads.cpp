@@ -105,13 +105,4 @@ std::vector<size_t> parameter_begins(const SourceCode& code, size_t open) {
   return begins;
 }
 
-size_t parameter_name(const SourceCode& code, size_t at, size_t close) {
-  size_t name = at;
-  for (; at < close && code[at] != "=" && code[at] != "[" && code[at] != ",";
-       at = code[at] == "<" ? code.behind_angles(at) : at + 1) {
-    if (code.is_name(at)) name = at;
-  }
-  return name;
-}
-
 }  // namespace torch_slang

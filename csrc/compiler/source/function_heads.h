@@ -31,8 +31,5 @@ std::vector<FunctionHead> function_heads(const SourceCode& code);
 
 // Where the parameters of the brackets begin, behind their attributes.
 std::vector<size_t> parameter_begins(const SourceCode& code, size_t open);
-// The name of the parameter, or argument, that begins there: its last word before a default, an array's size or the end.
-size_t parameter_name(const SourceCode& code, size_t at, size_t close);
-inline bool is_out(std::string_view word) { return word == "out" || word == "inout"; }
 
 }  // namespace torch_slang

@@ -14,7 +14,7 @@ namespace torch_slang {
 namespace {
 
 // What the derivatives of a declaration or call depend on.
-constexpr std::array<std::string_view, 16> kDerivatives = {"no_diff",
+constexpr std::array<std::string_view, 14> kDerivatives = {"no_diff",
                                                            "detach",
                                                            "TreatAsDifferentiable",
                                                            "struct",
@@ -27,16 +27,14 @@ constexpr std::array<std::string_view, 16> kDerivatives = {"no_diff",
                                                            "CudaKernel",
                                                            "BackwardDerivative",
                                                            "ForwardDerivative",
-                                                           "NoDiffThis",
-                                                           "ForceInline",
-                                                           "__unsafeForceInlineEarly"};
+                                                           "NoDiffThis"};
 constexpr std::array<std::string_view, 11> kFlow = {"while", "do",      "for",    "if",       "else", "switch",
                                                     "case",  "default", "return", "continue", "defer"};
 
 bool is_flow(const Token& token) {
   if (token.kind == TokenKind::Identifier)
     return is_among(kFlow, token.text) || is_among(kDifferentiable, token.text) || is_among(kDerivatives, token.text);
-  return token.text == "{" || token.text == "}" || token.text == ";" || token.text == "=";
+  return token.text == "{" || token.text == "}" || token.text == ";";
 }
 
 class HiddenFlow {

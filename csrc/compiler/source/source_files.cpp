@@ -18,7 +18,6 @@
 #include "compiler/source/generic_tensors.h"
 #include "compiler/source/hidden_flow.h"
 #include "compiler/source/inlined_backwards.h"
-#include "compiler/source/loop_copies.h"
 #include "compiler/source/placeholders.h"
 #include "compiler/source/preprocessor.h"
 #include "compiler/source/source_bytes.h"
@@ -103,11 +102,6 @@ void SourceFiles::change(ChangingSource& source) {
   if (changes_.single_exits) source.apply(write_single_exits, &kept);
   note_kept_exits(kept);
   if (changes_.early_inlining) source.apply(inline_early);
-  if (!is_ours && !changes_.left_out.has("copies in loops")) {
-    ChangingFunctions changing = structs().changing();
-    changing.add(source.code());
-    source.apply(write_copies, changing);
-  }
   if (changes_.constructors) source.apply(write_constructors);
 }
 
@@ -144,7 +138,7 @@ void SourceFiles::declare_beside(ChangingSource& source, const StructFacts& own)
   const LeftOutRepairs& left_out = changes_.left_out;
   if (!left_out.has("undeclared structs"))
     source.apply([&](SourceCode& code) { structs.declare_in(code, changes_.declaring); });
-  if (!left_out.has("constant calls")) source.apply(make_calls_constant, structs.changing());
+  if (!left_out.has("constant calls")) source.apply(make_calls_constant, structs.outs());
 }
 
 void SourceFiles::declare(Declaring how, Names kept) {

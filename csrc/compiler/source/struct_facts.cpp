@@ -89,7 +89,7 @@ StructFacts::StructFacts(const SourceCode& code, const Names& differentiated) {
   types = type_declarations(code);
   add_extensions(code, *this);
   add_functions(code, differentiated, *this);
-  changing.add(code);
+  add_out_parameters(code, outs);
   for (size_t at = 0; at + 1 < code.size(); ++at) {
     if (!code.is_name(at)) continue;
     if (code[at + 1] == "(") add_derivative(code, at, *this);

@@ -112,7 +112,7 @@ void UndeclaredStructs::add(const StructFacts& facts, const std::string& path) {
   all_.called.insert(facts.called.begin(), facts.called.end());
   all_.built.insert(facts.built.begin(), facts.built.end());
   all_.functions.insert(facts.functions.begin(), facts.functions.end());
-  all_.changing.add(facts.changing);
+  for (const auto& [name, indices] : facts.outs) all_.outs[name].insert(indices.begin(), indices.end());
 }
 
 void UndeclaredStructs::decide() {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/source/changing_functions.h"
+#include "compiler/source/constant_calls.h"
 #include "compiler/source/type_declarations.h"
 
 namespace torch_slang {
@@ -51,7 +51,7 @@ struct StructFacts {
   Names called;         // in bodies of differentiable functions
   Names built;          // structs of which such bodies make values
   std::multimap<std::string, NamesInFunction> functions;  // differentiable ones, by their last name
-  ChangingFunctions changing;
+  OutParameters outs;  // Note [constant calls]
 };
 
 // What all sources of a module say together.
@@ -66,7 +66,7 @@ class UndeclaredStructs {
 
   // The structs, and interfaces, that are declared.
   const Names& declared() const { return declared_; }
-  const ChangingFunctions& changing() const { return all_.changing; }
+  const OutParameters& outs() const { return all_.outs; }
   // The functions whose forward derivative is called by name.
   const Names& forward_derivatives() const { return all_.forward_by_name; }
   // The names in a differentiable function, and in those that it names.

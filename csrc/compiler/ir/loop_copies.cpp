@@ -29,6 +29,7 @@ class LoopCopies {
   void renew_in(int64_t function) {
     const std::vector<int64_t> body = body_of(module_, function);
     const bool is_inlined = has_child(function, kForceInline) || has_child(function, kForceInlineEarly);
+    find_loops(body);
     std::map<int64_t, size_t> depths;  // by variable: how many steps away the innermost part is that is changed
     for (const int64_t at : body) {
       for (const size_t which : places_.written_operands(at)) {
@@ -36,11 +37,14 @@ class LoopCopies {
         depth = std::max(depth, depth_of_change(at, which));
       }
     }
-    for (const int64_t at : body) {
-      if (!is_store(module_, at) || !(is_inlined || is_looped(function, at))) continue;
+    for (size_t i = 0; i < body.size(); ++i) {
+      const int64_t at = body[i];
+      if (!is_inlined && !is_in(loops_, at)) continue;
+      if (module_.opcode(at) == kVariable && depths[at] > 0 && !is_stored_first(body, i)) begin(body, i);
+      if (!is_store(module_, at)) continue;
       const int64_t place = module_.operand(at, 0), variable = variable_of(module_, place);
       const bool is_given = is_inlined && module_.opcode(variable) == kParameter;
-      if (is_given || depths[variable] > steps(place)) renew(at);
+      if (is_given || depths[variable] > steps(place) || is_to_known_element(at)) renew(at);
     }
   }
 
@@ -59,24 +63,57 @@ class LoopCopies {
     return steps(module_.operand(at, which)) + (places_.stores_components(at) ? 1 : 0);
   }
 
-  bool is_looped(int64_t function, int64_t at) {
-    auto [found, is_new] = loops_.try_emplace(function);
-    if (is_new) {
-      for (const int64_t one : body_of(module_, function)) {
-        if (module_.opcode(one) == kLoop && !has_child(one, kForcedUnroll)) found->second.push_back(one);
+  void find_loops(const std::vector<int64_t>& body) {
+    loops_.clear();
+    unrolled_.clear();
+    for (const int64_t at : body) {
+      if (module_.opcode(at) == kLoop) (has_child(at, kForcedUnroll) ? unrolled_ : loops_).push_back(at);
+    }
+  }
+
+  // A loop has the blocks from its first up to the one behind it.
+  bool is_in(const std::vector<int64_t>& loops, int64_t at) const {
+    return std::ranges::any_of(
+        loops, [&](int64_t loop) { return module_.operand(loop, 0) < at && at < module_.operand(loop, 1); });
+  }
+
+  // Whether the first that happens to a variable is that all of it is assigned.
+  bool is_stored_first(const std::vector<int64_t>& body, size_t variable) const {
+    for (size_t i = variable + 1; i < body.size(); ++i) {
+      for (size_t which = 0; which < module_.operands(body[i]); ++which) {
+        if (module_.operand(body[i], which) == body[variable]) return module_.opcode(body[i]) == kStore && which == 0;
       }
     }
-    return std::ranges::any_of(found->second, [&](int64_t loop) {
-      return module_.operand(loop, 0) < at && at < module_.operand(loop, 1);
-    });
+    return true;
+  }
+
+  // What is put together from parts begins with zeros.
+  void begin(const std::vector<int64_t>& body, size_t variable) {
+    const int64_t next = body[variable + 1], type = type_at(module_, body[variable]);
+    if (!can_copy(type)) return;
+    const int64_t zeros = module_.insert(next, kDefaultConstruct, type, {});
+    module_.insert(next, kStore, library_.no_type(), {body[variable], copy(zeros, type, next)});
   }
 
   void renew(int64_t store) {
     const int64_t value = module_.operand(store, 1), type = module_.type(value);
-    const int64_t witness = is_number(type) ? -1 : annotations_.witness_of(type);
-    if (witness < 0) return;
-    const auto copy = library_.copy_callee(type, witness, store);
-    module_.set_operand(store, 1, module_.insert(store, kCall, type, {copy.function, value}));
+    if (can_copy(type) && (!is_number(type) || is_to_known_element(store)))
+      module_.set_operand(store, 1, copy(value, type, store));
+  }
+
+  bool can_copy(int64_t type) const { return annotations_.witness_of(type) >= 0; }
+
+  // The store to an element of an array that Slang knows: where all elements are assigned so, it makes a new array of the values.
+  bool is_to_known_element(int64_t store) const {
+    const int64_t place = module_.operand(store, 0);
+    if (module_.opcode(place) != kElementAddress) return false;
+    const bool is_known = module_.opcode(module_.operand(place, 1)) == kIntegerConstant || is_in(unrolled_, store);
+    return is_known && module_.opcode(type_at(module_, module_.operand(place, 0))) == kArrayType;
+  }
+
+  int64_t copy(int64_t value, int64_t type, int64_t at) {
+    const auto callee = library_.copy_callee(type, annotations_.witness_of(type), at);
+    return module_.insert(at, kCall, type, {callee.function, value});
   }
 
   bool is_number(int64_t type) const { return module_.opcode(type) >= kHalf && module_.opcode(type) <= kDouble; }
@@ -85,7 +122,7 @@ class LoopCopies {
   const WrittenPlaces places_;
   const Annotations annotations_;
   LibraryCalls library_;
-  std::map<int64_t, std::vector<int64_t>> loops_;  // by function
+  std::vector<int64_t> loops_, unrolled_;  // of the function that is looked at
 };
 
 }  // namespace

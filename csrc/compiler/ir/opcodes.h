@@ -34,6 +34,7 @@ enum Opcode : int32_t {
   kPointerConstant = 149,
   kStringConstant = 151,
   kBlobConstant = 152,
+  kDefaultConstruct = 156,
   kSpecialize = 166,
   kLookupWitness = 167,
   kMakeMatrixFromScalar = 175,

@@ -58,7 +58,9 @@ FORMS = {
     "inner_loop": "double2 t = v; LOOP(j) { double2 u = w; u[j] = r; t[1 - j] = u.x; s += u.x * u.y * 0.3; }",
     "parts": "double2 t; t.x = x; t.y = y; t[k] = r;",
     "parts_of_a_struct": "P q; q.b.x = x; q.b.y = y; q.c = z; q.b[k] = r; double2 t = q.b * q.c;",
-    "parts_of_parts": "Q q; q.n.b.x = x; q.n.b.y = y; q.n.c = z; q.v = w; q.n.b[k] = r; double2 t = q.v * q.n.b + q.n.c;",
+    "parts_of_parts": (
+        "Q q; q.n.b.x = x; q.n.b.y = y; q.n.c = z; q.v = w; q.n.b[k] = r; double2 t = q.v * q.n.b + q.n.c;"
+    ),
     "fields": "P q; q.b = w; q.c = z; q.b[k] = r; double2 t = q.b * q.c;",
     "elements": "double q[2]; q[0] = x; q[1] = y; q[k] = r; double2 t = double2(q[0], q[1]);",
     "elements_of_elements": (
@@ -69,9 +71,7 @@ FORMS = {
     "parts_of_vectors": (
         "double2 q[2]; q[0].x = x; q[0].y = y; q[1].x = z; q[1].y = x; q[k].x = r; double2 t = q[0] * q[1];"
     ),
-    "structs": (
-        "P q[2]; q[0] = {v, x}; q[1] = {w, y}; q[k].b.x = r; double2 t = q[0].b * q[1].b * q[0].c * q[1].c;"
-    ),
+    "structs": ("P q[2]; q[0] = {v, x}; q[1] = {w, y}; q[k].b.x = r; double2 t = q[0].b * q[1].b * q[0].c * q[1].c;"),
     "rows": "double2x2 q; q[0] = w; q[1] = v; q[k].x = r; double2 t = q[0] * q[1];",
     "components": "double2x2 q; q._m00_m01 = w; q._m10_m11 = v; q[k].x = r; double2 t = q[0] * q[1];",
     "vectors_of_vectors": "double4 q; q.xy = v; q.zw = w; q[k] = r; double2 t = q.xy * q.zw;",

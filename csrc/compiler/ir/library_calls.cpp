@@ -106,6 +106,7 @@ const LibraryCalls::Callee& LibraryCalls::specialize(const Key& key, const Model
   const int64_t position = outermost(at, parent(key.second));
   const int64_t callee = replaced_in(model.callee, position, replaced);
   for (int64_t one = 0; one < module_.size(); ++one) {
+    // Slang inlines a [ForceInline] function before it makes derivatives only if none are annotated.
     if (key.first == Copy || module_.opcode(one) != kAnnotation || module_.operand(one, 0) != model.callee) continue;
     const int64_t derivative = replaced_in(module_.operand(one, 2), position, replaced);
     module_.insert(position, kAnnotation, module_.type(one), {callee, module_.operand(one, 1), derivative});

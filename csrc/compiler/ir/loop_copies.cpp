@@ -18,8 +18,7 @@ constexpr size_t kAnyDepth = std::numeric_limits<size_t>::max();
 
 class LoopCopies {
  public:
-  explicit LoopCopies(ModuleEdits& module)
-      : module_(module), places_(module), annotations_(module), library_(module) {
+  explicit LoopCopies(ModuleEdits& module) : module_(module), places_(module), annotations_(module), library_(module) {
     for (const int64_t function : annotations_.differentiated()) {
       if (module_.opcode(function) == kFunction) renew_in(function);
     }

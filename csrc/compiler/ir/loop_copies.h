@@ -9,6 +9,9 @@
 //   element of an array of one, by an index that Slang does not know, and that may be another each time (`tsl_first`,
 //   slang/constants.slang): else the backward would take the element once, before the loop, and the loop would change that.
 //   (The result of a call is a new value too, but Slang's compiler ends on second derivatives of calls that return aggregates.)
+//   A variable that is put together from parts (`float2 t; t.x = x; t.y = y; t[k] = z;`) begins with a new value of zeros: else Slang
+//   puts the parts together before the loop. Of an array whose elements are all assigned Slang makes one of the values, and so the
+//   values that are assigned to known elements are new ones too.
 //   What Slang inlines before it makes derivatives may be called in a loop: all of its body counts as one, and what it stores in
 //   `out` and `inout` parameters may be changed by its caller. Loops that Slang unrolls are none.
 #pragma once

@@ -10,9 +10,9 @@ namespace {
 
 // The last five change sources (compiler/source), the others Slang's instructions (compiler/ir).
 constexpr std::string_view kRepairs[] = {
-    "promotions",    "conversions",        "types of indices", "computed beginnings", "quotients",
-    "nested stores", "mixed stores",       "long chains",      "copies in loops", "lost derivatives",    "while loops",
-    "single exits",  "undeclared structs", "constant calls"};
+    "promotions",    "conversions",  "types of indices",   "computed beginnings", "quotients",
+    "nested stores", "mixed stores", "long chains",        "copies in loops",     "lost derivatives",
+    "while loops",   "single exits", "undeclared structs", "constant calls"};
 constexpr std::string_view kSeparator = ", ";
 
 }  // namespace

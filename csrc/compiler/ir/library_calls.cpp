@@ -101,13 +101,13 @@ LibraryCalls::Callee LibraryCalls::copy_callee(int64_t type, int64_t witness, in
 }
 
 // The model is the call in kLibraryCalls for a type of the same shape. Its specialized function is copied with the other type in it,
-// and so are the annotations that name the function's derivatives.
+// and so are the annotations that name the function's derivatives. Not those of Copy: Slang inlines a [ForceInline] function before it
+// makes derivatives only if it has no annotations.
 const LibraryCalls::Callee& LibraryCalls::specialize(const Key& key, const Model& model, Numbers replaced, int64_t at) {
   const int64_t position = outermost(at, parent(key.second));
   const int64_t callee = replaced_in(model.callee, position, replaced);
-  for (int64_t one = 0; one < module_.size(); ++one) {
-    // Slang inlines a [ForceInline] function before it makes derivatives only if none are annotated.
-    if (key.first == Copy || module_.opcode(one) != kAnnotation || module_.operand(one, 0) != model.callee) continue;
+  for (int64_t one = 0; key.first != Copy && one < module_.size(); ++one) {
+    if (module_.opcode(one) != kAnnotation || module_.operand(one, 0) != model.callee) continue;
     const int64_t derivative = replaced_in(module_.operand(one, 2), position, replaced);
     module_.insert(position, kAnnotation, module_.type(one), {callee, module_.operand(one, 1), derivative});
   }

@@ -35,7 +35,7 @@ class LibraryCalls {
 
   // The function that a call at `at` calls. Null if the type is no float, and no vector or matrix of floats.
   std::optional<Callee> callee(Function function, int64_t type, int64_t at);
-  // Of Copy, for any type that has the witness of IDifferentiable.
+  // The function `tsl_copy` for a type; the witness says that the type is IDifferentiable.
   Callee copy_callee(int64_t type, int64_t witness, int64_t at);
 
   bool has_name(int64_t at, std::string_view name) const;

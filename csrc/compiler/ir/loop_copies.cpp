@@ -43,7 +43,8 @@ class LoopCopies {
       if (!is_store(module_, at)) continue;
       const int64_t place = module_.operand(at, 0), variable = variable_of(module_, place);
       const bool is_given = is_inlined && module_.opcode(variable) == kParameter;
-      if (is_given || depths[variable] > steps(place) || is_to_known_element(at)) renew(at);
+      const bool may_change = (is_given || depths[variable] > steps(place)) && !stores_number(at);
+      if (may_change || is_to_known_element(at)) renew(at);
     }
   }
 
@@ -58,7 +59,7 @@ class LoopCopies {
   }
 
   size_t depth_of_change(int64_t at, size_t which) const {
-    if (!is_store(module_, at)) return kAnyDepth;  // by what is called
+    if (!is_store(module_, at)) return kAnyDepth;  // a callee may change any part of its argument
     return steps(module_.operand(at, which)) + (places_.stores_components(at) ? 1 : 0);
   }
 
@@ -70,13 +71,13 @@ class LoopCopies {
     }
   }
 
-  // A loop has the blocks from its first up to the one behind it.
+  // A loop's blocks stand from the first, its operand 0, to before the one that follows the loop, its operand 1.
   bool is_in(const std::vector<int64_t>& loops, int64_t at) const {
     return std::ranges::any_of(
         loops, [&](int64_t loop) { return module_.operand(loop, 0) < at && at < module_.operand(loop, 1); });
   }
 
-  // Whether the first that happens to a variable is that all of it is assigned.
+  // Whether the first use of a variable assigns all of it.
   bool is_stored_first(const std::vector<int64_t>& body, size_t variable) const {
     for (size_t i = variable + 1; i < body.size(); ++i) {
       for (size_t which = 0; which < module_.operands(body[i]); ++which) {
@@ -86,7 +87,7 @@ class LoopCopies {
     return true;
   }
 
-  // What is put together from parts begins with zeros.
+  // Assigns zeros to a variable that is put together from parts.
   void begin(const std::vector<int64_t>& body, size_t variable) {
     const int64_t next = body[variable + 1], type = type_at(module_, body[variable]);
     if (!can_copy(type)) return;
@@ -96,13 +97,12 @@ class LoopCopies {
 
   void renew(int64_t store) {
     const int64_t value = module_.operand(store, 1), type = module_.type(value);
-    if (can_copy(type) && (!is_number(type) || is_to_known_element(store)))
-      module_.set_operand(store, 1, copy(value, type, store));
+    if (can_copy(type)) module_.set_operand(store, 1, copy(value, type, store));
   }
 
   bool can_copy(int64_t type) const { return annotations_.witness_of(type) >= 0; }
 
-  // The store to an element of an array that Slang knows: where all elements are assigned so, it makes a new array of the values.
+  // Whether Slang knows which element of an array the store assigns. If all elements are assigned so, it makes a new array of the values.
   bool is_to_known_element(int64_t store) const {
     const int64_t place = module_.operand(store, 0);
     if (module_.opcode(place) != kElementAddress) return false;
@@ -115,7 +115,10 @@ class LoopCopies {
     return module_.insert(at, kCall, type, {callee.function, value});
   }
 
-  bool is_number(int64_t type) const { return module_.opcode(type) >= kHalf && module_.opcode(type) <= kDouble; }
+  bool stores_number(int64_t store) const {
+    const int32_t opcode = module_.opcode(module_.type(module_.operand(store, 1)));
+    return opcode >= kHalf && opcode <= kDouble;
+  }
 
   ModuleEdits& module_;
   const WrittenPlaces places_;

@@ -17,7 +17,7 @@
 
 namespace torch_slang {
 
-// An error for each such call and tuple, with its line. Empty where there is none.
+// One error for each call and each tuple that loses a derivative, with its line; empty if there are none.
 std::string lost_derivatives(const ModuleEdits& module);
 
 }  // namespace torch_slang

@@ -64,12 +64,25 @@ def array(part: Type, size: int) -> Type:
 STRUCTS = """
 struct Pair : IDifferentiable { double a; double2 b; double c[3]; };
 struct Nest : IDifferentiable { Pair a; double2x2 b; double c; };
+struct Bare { double2 a; double b; };
 int pick(int i, int n) { return (3 * i + 1) % n; }
 double still(double x) { return x; }
 """
 PAIR = Type("Pair", "struct", (SCALAR, vector(2), array(SCALAR, 3)))
 NEST = Type("Nest", "struct", (PAIR, matrix(2, 2), SCALAR))
-TYPES = [vector(2), vector(3), vector(4), array(SCALAR, 2), array(SCALAR, 4), matrix(2, 2), matrix(2, 3), PAIR, NEST]
+BARE = Type("Bare", "struct", (vector(2), SCALAR))  # which is not declared as differentiable
+TYPES = [
+    vector(2),
+    vector(3),
+    vector(4),
+    array(SCALAR, 2),
+    array(SCALAR, 4),
+    matrix(2, 2),
+    matrix(2, 3),
+    PAIR,
+    NEST,
+    BARE,
+]
 TYPES += [array(vector(2), 3), array(PAIR, 2), array(array(SCALAR, 2), 2)]
 
 
@@ -136,11 +149,15 @@ class Helper:
 
 @dataclass
 class Maker:
-    """`T name(T a, double x, double z, int i, int j)`; `run` changes a state with these names and gives the result."""
+    """`T name(T a, double x, double z, int i, int j)`, or a method of T; `run` changes a state with these names."""
 
     name: str
     type: Type
+    is_method: bool
     run: Callable[[State], Value]
+
+    def call(self, argument: str, others: str) -> str:
+        return f"{argument}.{self.name}({others})" if self.is_method else f"{self.name}({argument}, {others})"
 
 
 @dataclass
@@ -258,6 +275,7 @@ class Drawing:
             + [self.scale] * 2
             + [self.detach]
             + [self.local] * 2
+            + [self.begin] * 2
         )
         if scope.depth < 4:
             kinds += [self.branch] * 3 + [self.loop] * 2 + [self.choose]
@@ -265,7 +283,7 @@ class Drawing:
             kinds += [self.make] * 2
         if scope.helpers:
             kinds += [self.call] * 2
-        if scope.may_return and scope.depth > 1:
+        if scope.may_return:
             kinds += [self.give_up]
         if scope.loop:
             kinds += [self.leave, self.leave]
@@ -341,6 +359,41 @@ class Drawing:
 
         return Statement([f"{source.type.declare(name)} = {source.text};"], run)
 
+    def begin(self, scope: Scope) -> Statement:
+        """A new variable without a value, whose parts are assigned one by one, for the rest of the block."""
+        type, name = self.place(scope, lambda t: self.chance(0.7)).type, self.new_name("b")
+        if not type.parts:
+            return self.assign(scope)
+        given = self._given_by_parts(scope, Place(type, name, [lambda s: name]))
+        self._rng.shuffle(given)
+        scope.variables[name] = type
+
+        def run(state: State) -> None:
+            state[name] = type.value([torch.zeros((), dtype=torch.float64)] * type.size)
+            for part, value in given:
+                part.write(state, value.run(state))
+
+        return Statement(
+            [f"{type.declare(name)};", *(f"{part.text} = {value.text};" for part, value in given)],
+            run,
+        )
+
+    def _given_by_parts(self, scope: Scope, place: Place) -> list[tuple[Place, Expression]]:
+        """The parts of a place, each named by a literal, and what each is given."""
+        given = []
+        for number, type in enumerate(place.type.parts):
+            text = {"struct": f".{'abc'[number % 3]}", "vector": f".{COMPONENTS[number % 4]}"}
+            step = lambda s, number=number: number  # noqa: E731
+            part = Place(type, place.text + text.get(place.type.kind, f"[{number}]"), [*place.steps, step])
+            source = self.place(scope, lambda t, type=type: t == type)
+            if not type.parts:
+                given.append((part, self.scalar(scope, 2)))
+            elif source.type == type and self.chance(0.5):
+                given.append((part, Expression(source.text, source.read)))
+            else:
+                given += self._given_by_parts(scope, part)
+        return given
+
     def make(self, scope: Scope) -> Statement:
         """A call that gives an aggregate."""
         maker = self._rng.choice(scope.makers)
@@ -354,7 +407,8 @@ class Drawing:
             inner = {"a": source.read(state), "x": x.run(state), "z": z.run(state), "i": state[i], "j": state[j]}
             target.write(state, maker.run(inner))
 
-        return Statement([f"{target.text} = {maker.name}({source.text}, {x.text}, {z.text}, {i}, {j});"], run)
+        call = maker.call(source.text, f"{x.text}, {z.text}, {i}, {j}")
+        return Statement([f"{target.text} = {call};"], run)
 
     def swap(self, scope: Scope) -> Statement:
         target, source = self._alike(scope)
@@ -568,8 +622,8 @@ def draw_program(seed: int, name: str) -> Program:
         if type.kind != "array" and rng.random() < 0.4:
             scope = Scope({"a": type}, helpers=list(helpers), makers=list(makers), depth=1, may_return=False)
             body = drawing.block(scope, rng.randint(1, 2))
-            lines, maker = [*body.lines, "return a;"], Maker(f"{name}_{n}", type, of_body(body))
-            head = f"{attributes} {type.name} {name}_{n}({type.declare('a')}, {PARAMETERS})"
+            maker = Maker(f"{name}_{n}", type, type.kind == "struct" and rng.random() < 0.5, of_body(body))
+            texts += _maker_text(maker, attributes, body.lines)
             makers.append(maker)
         else:
             scope = Scope({"a": type, "b": type}, helpers=list(helpers), makers=list(makers), depth=1)
@@ -577,7 +631,7 @@ def draw_program(seed: int, name: str) -> Program:
             changed = f"inout {type.declare('a')}, inout {type.declare('b')}"
             head = f"{attributes} double {name}_{n}({changed}, {PARAMETERS})"
             helpers.append(Helper(f"{name}_{n}", type, run))
-        texts += _braced(head, lines)
+            texts += _braced(head, lines)
     variables = {f"v{n}": type for n, type in enumerate(types)}
     lines, run = _function(drawing, Scope(variables, helpers=helpers, makers=makers), rng.randint(2, 5))
     makes_them = rng.random() < 0.5
@@ -589,6 +643,15 @@ def draw_program(seed: int, name: str) -> Program:
         aggregates = ", ".join(type.declare(f"v{n}") for n, type in enumerate(types))
     texts += _braced(f"[Differentiable] double {name}({aggregates}, {PARAMETERS})", lines)
     return Program(name, types, makes_them, texts, run)
+
+
+def _maker_text(maker: Maker, attributes: str, lines: Sequence[str]) -> str:
+    type = maker.type
+    if not maker.is_method:
+        head = f"{attributes} {type.name} {maker.name}({type.declare('a')}, {PARAMETERS})"
+        return _braced(head, [*lines, "return a;"])
+    head = f"{attributes} {type.name} {maker.name}({PARAMETERS})"
+    return f"extension {type.name}\n{{\n{_braced(head, [f'{type.name} a = this;', *lines, 'return a;'])}}}\n"
 
 
 def made_of(types: Sequence[Type], numbers: Sequence[str]) -> list[str]:

@@ -5,7 +5,8 @@
 
 Each program (aggregate_programs.py) is loaded as it is, which must raise no alarm, and again by a compiler that changes
 one statement of the backward's text: an assignment for an addition, a dropped assignment, another index or component,
-another sign. What changes the gradient at random points is to be found. Programs are shared out to processes.
+another sign. What changes the gradient at random points is to be found. With --unchanged programs are loaded as they
+are, and no more. Programs are shared out to processes.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def verdict(name: str) -> Any:
     return next((one for one in torch_slang.audit.report() if one.name == name), None)
 
 
-def outcome(seed: int) -> Result:
+def outcome(seed: int, plants: bool) -> Result:
     """Of a process whose TORCH_SLANG_CACHE_DIR is a new folder's "right"."""
     import torch
     from aggregate_programs import draw_program, is_refused, module_text
@@ -122,6 +123,8 @@ def outcome(seed: int) -> Result:
     first = verdict(f"right{seed}::run")
     if first is None or first.outcome != "agrees":
         return seed, f"not planted: {first and first.outcome}", first.text if first else ""
+    if not plants:
+        return seed, "agrees", ""
     with with_planted_error(seed) as planted:
         torch_slang.audit.mode("off")
         try:
@@ -158,7 +161,7 @@ def with_planted_error(seed: int) -> Iterator[Path]:
         del os.environ[SEED]
 
 
-def run_some(seeds: list[int], end: float, processor: int) -> list[Result]:
+def run_some(seeds: list[int], end: float, processor: int, plants: bool) -> list[Result]:
     """In a process on one processor, as its compilers are; where it ends at a program, the rest go to another."""
     from language_table import compiler_flags
 
@@ -169,6 +172,7 @@ def run_some(seeds: list[int], end: float, processor: int) -> list[Result]:
             variables |= {"TORCH_SLANG_CXXFLAGS": compiler_flags("functions"), "TORCH_SLANG_COMPILER": __file__}
             command = ["taskset", "-c", str(processor), sys.executable, __file__]
             command += ["--some", *map(str, seeds[len(results) :]), "--seconds", str(end - time.monotonic())]
+            command += [] if plants else ["--unchanged"]
             run = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
         results += [tuple(json.loads(line)) for line in run.stdout.splitlines() if line.startswith("[")]
         if run.returncode == -signal.SIGALRM:  # a loop whose counter is not changed, for one
@@ -185,6 +189,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=1e9, help="no program begins after so many")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--unchanged", action="store_true", help="plants no errors")
     parser.add_argument("--some", type=int, nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
@@ -192,7 +197,7 @@ def main() -> None:
         for seed in options.some:
             if time.monotonic() < end:
                 signal.alarm(SECONDS)
-                print(json.dumps(outcome(seed)), flush=True)
+                print(json.dumps(outcome(seed, not options.unchanged)), flush=True)
         return
     processors: SimpleQueue[int] = SimpleQueue()
     for processor in itertools.islice(itertools.cycle(sorted(os.sched_getaffinity(0))), options.jobs):
@@ -201,7 +206,7 @@ def main() -> None:
     def run(part: list[int]) -> list[Result]:
         processor = processors.get()
         try:
-            return run_some(part, end, processor)
+            return run_some(part, end, processor, not options.unchanged)
         finally:
             processors.put(processor)
 

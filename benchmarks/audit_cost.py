@@ -54,9 +54,10 @@ CHECK = """
 import contextlib, io, json, sys, torch_slang
 from torch_slang.checks.audits import check_file
 module = torch_slang.load(sys.argv[1], namespace="torch_slang_check")  # that is checked
-with contextlib.redirect_stdout(io.StringIO()):
+with contextlib.redirect_stdout(io.StringIO()) as said:
     check_file(sys.argv[1], {}, [], sys.argv[2])
-print(json.dumps([[f.name.split("::")[1], f.order, f.outcome, f.seconds] for f in torch_slang.audit.report()]))
+audits = [[f.name.split("::")[1], f.order, f.outcome, f.seconds] for f in torch_slang.audit.report()]
+print(json.dumps([audits, said.getvalue().splitlines()]))
 """
 
 
@@ -92,13 +93,15 @@ def main(quick: bool) -> None:
             starts.append([f"{device}, {mode}", *(1e3 * seconds for seconds in medians(runs, 2))])
         for mode, runs in paired(TRAINING, 1 if quick else 3, device, 1 if quick else 8).items():
             loops.append([f"{device}, {mode}", *medians(runs, 3)])
+    notes: list[str] = []
     for file in [EXAMPLES / "cube.slang"] if quick else sorted(EXAMPLES.rglob("*.slang")):
-        audits = result_of(CHECK, "first", file, "cpu")
+        audits, said = result_of(CHECK, "first", file, "cpu")
         kernels += [[f"{file.stem}.{name}", order, outcome, seconds] for name, order, outcome, seconds in audits]
+        notes += [f"{file.stem}.{line}" for line in said if " not audited: " in line]
     print_table("Cold load and first gradient, ms", ["", "load", "ready"], starts)
     print_table(
         "A training loop of 8 operators",
         ["", "ms a step beside audits", "ms a step behind them", "most memory, MiB"],
         loops,
     )
-    print_table("Audits of the examples' kernels", ["", "order", "outcome", "seconds"], kernels)
+    print_table("Audits of the examples' kernels", ["", "order", "outcome", "seconds"], kernels, notes=notes)

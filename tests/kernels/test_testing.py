@@ -7,6 +7,9 @@ from torch.autograd.gradcheck import GradcheckError
 
 import torch_slang
 from torch_slang import testing
+from torch_slang._descriptor import describe
+from torch_slang._module import members_of
+from torch_slang.checks.arguments import draw_arguments
 
 pytestmark = some_tests(4)
 
@@ -151,6 +154,21 @@ def test_a_module_is_checked_and_the_report_says_what_is_refused() -> None:
     for check in ("backward", "double backward", "forward mode", "batched gradients", "batched tangents", "vmap"):
         assert {("wave", check), ("rows", check)} <= passed
     assert "refused double backward: " in str(report)
+
+
+def test_arguments_are_drawn_with_leading_dimensions() -> None:
+    source = """
+[PyBindCUDA(Auto)] [CudaKernel]
+void led([Shape("..., N")] TensorView<float2> x, [Shape("...")] TensorView<float> s, [Out("...")] TensorView<float> y)
+{
+    uint i = cudaGlobalIdx().x;
+    if (i < y.size(0)) y[i] = x[i, 0].x * s[i];
+}
+"""
+    module = torch_slang.load(source=source, name="led.slang", namespace="test_testing_led")
+    x, s = draw_arguments(describe(members_of(module).handle, "led"), "cpu")
+    assert x.shape == (*s.shape, 3, 2)
+    assert module.led(x, s).shape == s.shape == (2, 3)
 
 
 def test_all_checks_run_and_the_error_has_the_report() -> None:

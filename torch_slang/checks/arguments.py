@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_slang._descriptor import Descriptor, Leaf
 
 _SIZES = (3, 2, 5, 4, 7, 6)  # of dimensions, in the order in which a kernel's shapes name them
+_LEADING = (2, 3)  # what "..." at the beginning of a kernel's shapes stands for
 _OUTER = ((2, 1), (3,), (), (1, 3))  # shapes of a function's arguments, which broadcast
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -85,7 +86,9 @@ def _shape(about: Descriptor, leaf: Leaf, sizes: dict[str, int], position: int) 
     except SyntaxError:
         raise UnknownShapeError(f"{leaf.name} has the shape {leaf.shape}") from None
     assert isinstance(entries, ast.Tuple)
-    return [*(_value(entry, leaf, sizes) for entry in entries.elts), *leaf.element_shape]
+    has_leading = any(isinstance(entry, ast.Constant) and entry.value is ... for entry in entries.elts[:1])
+    dims = [_value(entry, leaf, sizes) for entry in entries.elts[has_leading:]]
+    return [*(_LEADING if has_leading else ()), *dims, *leaf.element_shape]
 
 
 def _value(entry: ast.expr, leaf: Leaf, sizes: dict[str, int]) -> int:

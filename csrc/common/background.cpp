@@ -29,27 +29,19 @@ class Running {
   }
 
   void start(std::function<void()> work) {
-    std::list<Thread> ended;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      for (auto it = threads_.begin(); it != threads_.end();) {
-        const auto next = std::next(it);
-        if (it->has_ended) ended.splice(ended.end(), threads_, it);
-        it = next;
-      }
-      Thread& added = threads_.emplace_back();
-      try {
-        added.thread = std::thread([&added, work = std::move(work)]() mutable {
-          in_background = true;
-          std::exchange(work, nullptr)();
-          added.has_ended = true;
-        });
-      } catch (...) {
-        threads_.pop_back();
-        throw;
-      }
+    join_ended();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Thread& added = threads_.emplace_back();
+    try {
+      added.thread = std::thread([&added, work = std::move(work)]() mutable {
+        in_background = true;
+        std::exchange(work, nullptr)();
+        added.has_ended = true;
+      });
+    } catch (...) {
+      threads_.pop_back();
+      throw;
     }
-    for (Thread& one : ended) one.thread.join();
   }
 
   bool is_ending() const { return is_ending_; }
@@ -59,6 +51,20 @@ class Running {
     std::thread thread;
     std::atomic<bool> has_ended{false};
   };
+
+  // Before anything can throw: a thread that is destroyed before it is joined ends the process.
+  void join_ended() {
+    std::list<Thread> ended;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (auto it = threads_.begin(); it != threads_.end();) {
+        const auto next = std::next(it);
+        if (it->has_ended) ended.splice(ended.end(), threads_, it);
+        it = next;
+      }
+    }
+    for (Thread& one : ended) one.thread.join();
+  }
 
   // Until all have ended, their thread_local objects destroyed.
   void wait() {

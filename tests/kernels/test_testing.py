@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from long_tests import some_tests
+from long_tests import dear_test, some_tests
 from torch.autograd.gradcheck import GradcheckError
 
 import torch_slang
@@ -139,6 +139,7 @@ void anything(TensorView<float> x, [Out("1")] TensorView<float> y) { y[0] = x[0]
 """
 
 
+@dear_test
 def test_a_module_is_checked_and_the_report_says_what_is_refused() -> None:
     module = torch_slang.load(source=MODULE, name="checked.slang", namespace="test_testing_module")
     with pytest.raises(TypeError, match="draw their arguments"):

@@ -91,8 +91,8 @@ std::string changes_a_copy(const std::string& attribute, const std::string& loop
 const std::string kLoopHead = "[MaxIters(3)] for (int k = 0; k < 3; ++k)";
 
 std::string in_a_loop(const std::string& statements) {
-  return "[Differentiable] float f(float2 v, float2 w, float x, int i)\n{\n    float s = x;\n    " + kLoopHead + "\n    { " +
-         statements + " }\n    return s;\n}\n";
+  return "[Differentiable] float f(float2 v, float2 w, float x, int i)\n{\n    float s = x;\n    " + kLoopHead +
+         "\n    { " + statements + " }\n    return s;\n}\n";
 }
 
 }  // namespace

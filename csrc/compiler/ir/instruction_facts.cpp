@@ -1,5 +1,7 @@
 #include "compiler/ir/instruction_facts.h"
 
+#include <algorithm>
+
 #include "compiler/ir/opcodes.h"
 
 namespace torch_slang {
@@ -43,6 +45,14 @@ int64_t function_of(const ModuleEdits& module, int64_t callee) {
     callee = module.operand(body.back(), 0);
   }
   return callee;
+}
+
+bool has_child(const ModuleEdits& module, int64_t at, int32_t opcode) {
+  return std::ranges::any_of(module.children(at), [&](int64_t one) { return module.opcode(one) == opcode; });
+}
+
+bool is_unrolled_loop(const ModuleEdits& module, int64_t at) {
+  return module.opcode(at) == kLoop && has_child(module, at, kForcedUnroll);
 }
 
 bool is_store(const ModuleEdits& module, int64_t at) {

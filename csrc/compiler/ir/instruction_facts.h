@@ -16,6 +16,10 @@ bool is_constant_type(const ModuleEdits& module, int64_t type);
 std::vector<int64_t> body_of(const ModuleEdits& module, int64_t function);
 // The function that all specializations of a callee share; or another instruction.
 int64_t function_of(const ModuleEdits& module, int64_t callee);
+// Whether one of an instruction's children, such as its decorations, has the opcode.
+bool has_child(const ModuleEdits& module, int64_t at, int32_t opcode);
+// Whether an instruction is a loop with [ForceUnroll], which Slang unrolls before it makes derivatives.
+bool is_unrolled_loop(const ModuleEdits& module, int64_t at);
 // Whether an instruction stores to the address that is its first operand.
 bool is_store(const ModuleEdits& module, int64_t at);
 // The variable or parameter in which an address lies.

@@ -27,7 +27,8 @@ class LoopCopies {
  private:
   void renew_in(int64_t function) {
     const std::vector<int64_t> body = body_of(module_, function);
-    const bool is_inlined = has_child(function, kForceInline) || has_child(function, kForceInlineEarly);
+    const bool is_inlined =
+        has_child(module_, function, kForceInline) || has_child(module_, function, kForceInlineEarly);
     find_loops(body);
     std::map<int64_t, size_t> depths;  // by variable: how many steps away the innermost part is that is changed
     for (const int64_t at : body) {
@@ -48,15 +49,7 @@ class LoopCopies {
     }
   }
 
-  bool has_child(int64_t at, int32_t opcode) const {
-    return std::ranges::any_of(module_.children(at), [&](int64_t one) { return module_.opcode(one) == opcode; });
-  }
-
-  size_t steps(int64_t place) const {
-    size_t count = 0;
-    for (; place != variable_of(module_, place); place = module_.operand(place, 0)) ++count;
-    return count;
-  }
+  size_t steps(int64_t place) const { return places_.steps_to(place).size(); }
 
   size_t depth_of_change(int64_t at, size_t which) const {
     if (!is_store(module_, at)) return kAnyDepth;  // a callee may change any part of its argument
@@ -67,7 +60,7 @@ class LoopCopies {
     loops_.clear();
     unrolled_.clear();
     for (const int64_t at : body) {
-      if (module_.opcode(at) == kLoop) (has_child(at, kForcedUnroll) ? unrolled_ : loops_).push_back(at);
+      if (module_.opcode(at) == kLoop) (is_unrolled_loop(module_, at) ? unrolled_ : loops_).push_back(at);
     }
   }
 

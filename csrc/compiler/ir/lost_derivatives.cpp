@@ -93,10 +93,7 @@ class Flow {
   };
 
   bool is_no_diff(int64_t call) const {
-    const Numbers children = module_.children(call);
-    return std::any_of(children.begin(), children.end(), [&](int64_t one) {
-      return module_.opcode(one) == kTreatedCall || module_.opcode(one) == kDifferentiableCall;
-    });
+    return has_child(module_, call, kTreatedCall) || has_child(module_, call, kDifferentiableCall);
   }
 
   bool has_derivative(int64_t call) const { return annotations_.has_derivative(module_.operand(call, 0)); }

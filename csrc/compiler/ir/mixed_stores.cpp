@@ -28,7 +28,7 @@ class Unrolled {
  public:
   explicit Unrolled(const ModuleEdits& module) : module_(module), parents_(module.parents()) {
     for (int64_t at = 0; at < module_.size(); ++at) {
-      if (module_.opcode(at) == kForcedUnroll) functions_.insert(function_around(at));
+      if (is_unrolled_loop(module_, at)) functions_.insert(function_around(at));
     }
   }
 

@@ -63,9 +63,8 @@ bool is_float(const ModuleEdits& module, int64_t type) {
 bool is_conversion_to_vector(const ModuleEdits& module, int64_t call) {
   const int64_t function = function_of(module, module.operand(call, 0));
   if (module.opcode(function) != kFunction) return false;
-  const std::vector<int64_t> children = module.children(function), body = body_of(module, function);
-  const auto is_constructor = [&](int64_t one) { return module.opcode(one) == kConstructor; };
-  return std::any_of(children.begin(), children.end(), is_constructor) && body.size() == 3 &&
+  const std::vector<int64_t> body = body_of(module, function);
+  return has_child(module, function, kConstructor) && body.size() == 3 &&
          module.opcode(body[0]) == kMakeVectorFromScalar && module.opcode(body[1]) == kBuiltinCast;
 }
 

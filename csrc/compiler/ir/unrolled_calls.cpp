@@ -1,6 +1,5 @@
 #include "compiler/ir/unrolled_calls.h"
 
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -19,9 +18,7 @@ class Unrolled {
 
   std::map<int64_t, double> calls() {
     for (int64_t at = 0; at < module_.size(); ++at) {
-      if (module_.opcode(at) != kLoop) continue;
-      if (const auto iterations = unrolled_iterations(at))
-        count(module_.operand(at, 0), module_.operand(at, 1), *iterations);
+      if (is_unrolled_loop(module_, at)) count(module_.operand(at, 0), module_.operand(at, 1), iterations(at));
     }
     return std::move(calls_);
   }
@@ -51,15 +48,11 @@ class Unrolled {
     return all;
   }
 
-  std::optional<double> unrolled_iterations(int64_t loop) const {
-    double iterations = kUnknown;
-    bool is_unrolled = false;
+  double iterations(int64_t loop) const {
     for (const int64_t one : module_.children(loop)) {
-      if (module_.opcode(one) == kForcedUnroll) is_unrolled = true;
-      if (module_.opcode(one) == kMostIterations)
-        iterations = static_cast<double>(module_.value(module_.operand(one, 0)));
+      if (module_.opcode(one) == kMostIterations) return static_cast<double>(module_.value(module_.operand(one, 0)));
     }
-    return is_unrolled ? std::optional(iterations) : std::nullopt;
+    return kUnknown;
   }
 
   bool goes_back(int64_t at, int64_t first) const {

@@ -54,17 +54,18 @@ std::string place_of(const ModuleEdits& module, int64_t address) {
 // Where the function `f` of the source stores copies, in order; and that the copies are of zeros, where they are.
 Stores copies_in_f(const std::string& source) {
   ModuleEdits edits(instructions_of(source));
-  renew_copies_in_loops(edits);
-  ModuleEdits module(edits.applied());
-  const LibraryCalls library(module);
+  const Annotations annotations(edits);
+  LibraryCalls library(edits);
+  renew_copies_in_loops(edits, annotations, library);
+  const ModuleEdits module(edits.applied());
   Stores found;
   for (int64_t function = 0; function < module.size(); ++function) {
     if (module.opcode(function) != kFunction || name_of(module, function) != "f") continue;
     for (const int64_t at : body_of(module, function)) {
       if (!is_store(module, at)) continue;
       const int64_t value = module.operand(at, 1);
-      const bool is_call = module.opcode(value) == kCall && module.opcode(module.operand(value, 0)) == kSpecialize;
-      if (!is_call || !library.has_name(module.operand(module.operand(value, 0), 0), "8tsl_copy")) continue;
+      if (module.opcode(value) != kCall) continue;
+      if (name_of(module, function_of(module, module.operand(value, 0))) != "tsl_copy") continue;
       const bool are_zeros = module.opcode(module.operand(value, 1)) == kDefaultConstruct;
       found.push_back(place_of(module, module.operand(at, 0)) + (are_zeros ? " = zeros" : ""));
     }

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "compiler/ir/instruction_facts.h"
-#include "compiler/ir/library_calls.h"
 #include "compiler/ir/opcodes.h"
 #include "compiler/ir/unrolled_calls.h"
 
@@ -22,8 +21,8 @@ constexpr std::string_view kOfCore = "key__S4core";  // what one of core's inter
 
 class LongChains {
  public:
-  explicit LongChains(ModuleEdits& module)
-      : module_(module), parents_(module.parents()), library_(module), unrolled_(unrolled_calls(module)) {}
+  LongChains(ModuleEdits& module, LibraryCalls& library)
+      : module_(module), parents_(module.parents()), library_(library), unrolled_(unrolled_calls(module)) {}
 
   void break_them() {
     for (int64_t at = 0; at < module_.size(); ++at) {
@@ -129,7 +128,7 @@ class LongChains {
 
   ModuleEdits& module_;
   const std::vector<int64_t> parents_;
-  LibraryCalls library_;
+  LibraryCalls& library_;
   const std::map<int64_t, double> unrolled_;
   std::map<int64_t, Calls> calls_;  // by value or variable: the calls that it is made of, up to those that are kept
   std::map<int64_t, double> chains_;  // by call: the chains of calls that end in it
@@ -139,6 +138,6 @@ class LongChains {
 
 }  // namespace
 
-void break_long_chains(ModuleEdits& module) { LongChains(module).break_them(); }
+void break_long_chains(ModuleEdits& module, LibraryCalls& library) { LongChains(module, library).break_them(); }
 
 }  // namespace torch_slang

@@ -11,10 +11,11 @@
 //   floats. So do chains in second derivatives, because Slang fails with an internal error where it differentiates `__kept` twice.
 #pragma once
 
+#include "compiler/ir/library_calls.h"
 #include "compiler/ir/module_edits.h"
 
 namespace torch_slang {
 
-void break_long_chains(ModuleEdits& module);
+void break_long_chains(ModuleEdits& module, LibraryCalls& library);
 
 }  // namespace torch_slang

@@ -5,9 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "compiler/ir/annotations.h"
 #include "compiler/ir/instruction_facts.h"
-#include "compiler/ir/library_calls.h"
 #include "compiler/ir/opcodes.h"
 #include "compiler/ir/written_places.h"
 
@@ -18,7 +16,8 @@ constexpr size_t kAnyDepth = std::numeric_limits<size_t>::max();
 
 class LoopCopies {
  public:
-  explicit LoopCopies(ModuleEdits& module) : module_(module), places_(module), annotations_(module), library_(module) {
+  LoopCopies(ModuleEdits& module, const Annotations& annotations, LibraryCalls& library)
+      : module_(module), places_(module), annotations_(annotations), library_(library) {
     for (const int64_t function : annotations_.differentiated()) {
       if (module_.opcode(function) == kFunction) renew_in(function);
     }
@@ -115,13 +114,15 @@ class LoopCopies {
 
   ModuleEdits& module_;
   const WrittenPlaces places_;
-  const Annotations annotations_;
-  LibraryCalls library_;
+  const Annotations& annotations_;
+  LibraryCalls& library_;
   std::vector<int64_t> loops_, unrolled_;  // of the function that is looked at
 };
 
 }  // namespace
 
-void renew_copies_in_loops(ModuleEdits& module) { LoopCopies{module}; }
+void renew_copies_in_loops(ModuleEdits& module, const Annotations& annotations, LibraryCalls& library) {
+  LoopCopies{module, annotations, library};
+}
 
 }  // namespace torch_slang

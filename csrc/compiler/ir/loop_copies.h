@@ -18,10 +18,12 @@
 //   unrolls do not count.
 #pragma once
 
+#include "compiler/ir/annotations.h"
+#include "compiler/ir/library_calls.h"
 #include "compiler/ir/module_edits.h"
 
 namespace torch_slang {
 
-void renew_copies_in_loops(ModuleEdits& module);
+void renew_copies_in_loops(ModuleEdits& module, const Annotations& annotations, LibraryCalls& library);
 
 }  // namespace torch_slang

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/ir/annotations.h"
 #include "compiler/ir/instruction_facts.h"
 #include "compiler/ir/opcodes.h"
 
@@ -342,8 +341,7 @@ std::string place_of(const ModuleEdits& module, int64_t at) {
 
 }  // namespace
 
-std::string lost_derivatives(const ModuleEdits& module) {
-  const Annotations annotations(module);
+std::string lost_derivatives(const ModuleEdits& module, const Annotations& annotations) {
   std::set<std::string> errors;
   for (const int64_t function : annotations.differentiated()) {
     if (module.opcode(function) != kFunction) continue;

@@ -13,11 +13,12 @@
 
 #include <string>
 
+#include "compiler/ir/annotations.h"
 #include "compiler/ir/module_edits.h"
 
 namespace torch_slang {
 
 // One error for each call and each tuple that loses a derivative, with its line; empty if there are none.
-std::string lost_derivatives(const ModuleEdits& module);
+std::string lost_derivatives(const ModuleEdits& module, const Annotations& annotations);
 
 }  // namespace torch_slang

@@ -6,10 +6,12 @@
 #include <map>
 #include <string_view>
 
+#include "compiler/ir/annotations.h"
 #include "compiler/ir/chunks.h"
 #include "compiler/ir/computed_beginnings.h"
 #include "compiler/ir/instruction_facts.h"
 #include "compiler/ir/instruction_table.h"
+#include "compiler/ir/library_calls.h"
 #include "compiler/ir/long_chains.h"
 #include "compiler/ir/loop_copies.h"
 #include "compiler/ir/lost_derivatives.h"
@@ -117,15 +119,18 @@ std::string with_explicit_promotions(const std::string& module, std::string* ref
   Chunk* code = find_data(root, "ir  ");
   TORCH_CHECK(code != nullptr, "torch-slangc: a serialized Slang module has no instructions");
   ModuleEdits edits(read_instructions(code->data));
-  if (!left_out.has("lost derivatives")) *refusal = lost_derivatives(edits);
+  // The edits change nothing that these two have read, so all may ask them.
+  const Annotations annotations(edits);
+  LibraryCalls library(edits);
+  if (!left_out.has("lost derivatives")) *refusal = lost_derivatives(edits, annotations);
   erase_debug_lines(edits);
   if (!left_out.has("types of indices")) drop_attributes_of_constants(edits);
   if (!left_out.has("conversions")) replace_conversions(edits);
   if (!left_out.has("promotions")) promote_operands(edits);
   if (!left_out.has("computed beginnings")) hide_steps_of_computed_beginnings(edits);
-  if (!left_out.has("quotients")) call_quotients(edits);
-  if (chains == Chains::Broken && !left_out.has("long chains")) break_long_chains(edits);
-  if (!left_out.has("copies in loops")) renew_copies_in_loops(edits);
+  if (!left_out.has("quotients")) call_quotients(edits, library);
+  if (chains == Chains::Broken && !left_out.has("long chains")) break_long_chains(edits, library);
+  if (!left_out.has("copies in loops")) renew_copies_in_loops(edits, annotations, library);
   if (stores == Stores::Apart && !left_out.has("nested stores"))
     take_nested_stores_apart(edits);
   else if (!left_out.has("mixed stores"))

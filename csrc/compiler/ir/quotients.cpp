@@ -3,7 +3,6 @@
 #include <array>
 #include <string_view>
 
-#include "compiler/ir/library_calls.h"
 #include "compiler/ir/opcodes.h"
 
 namespace torch_slang {
@@ -23,7 +22,7 @@ constexpr std::array<Division, 2> kDivisions = {{
 
 class Quotients {
  public:
-  explicit Quotients(ModuleEdits& module) : module_(module), library_(module) {}
+  Quotients(ModuleEdits& module, LibraryCalls& library) : module_(module), library_(library) {}
 
   void call() {
     for (int64_t at = 0; at < module_.size(); ++at) {
@@ -60,11 +59,11 @@ class Quotients {
   }
 
   ModuleEdits& module_;
-  LibraryCalls library_;
+  LibraryCalls& library_;
 };
 
 }  // namespace
 
-void call_quotients(ModuleEdits& module) { Quotients(module).call(); }
+void call_quotients(ModuleEdits& module, LibraryCalls& library) { Quotients(module, library).call(); }
 
 }  // namespace torch_slang

@@ -9,10 +9,11 @@
 //   Note [calls of the library] says how the calls are made. A constant divisor needs none: Slang divides by it alone.
 #pragma once
 
+#include "compiler/ir/library_calls.h"
 #include "compiler/ir/module_edits.h"
 
 namespace torch_slang {
 
-void call_quotients(ModuleEdits& module);
+void call_quotients(ModuleEdits& module, LibraryCalls& library);
 
 }  // namespace torch_slang

@@ -45,6 +45,8 @@ double twice(double x) { return 2 * x; }
 double cube(double x) { return x * x * x; }
 [Differentiable] void halves(double x, out double r, inout double s) { r = x * x; s = s + x; }
 void thirds(double x, out double r, inout double s) { r = x * x; s = s + x; }
+void scaled(double x, in out double t) { t = t * x; }
+[TreatAsDifferentiable] void treated_in_out(double x, in out double t) { t = t * x; }
 bool meets(double x, out double t) { t = x * x; return t > 0.1; }
 [Differentiable] double filtered<F : IFilter>(F f, double x) { return f.of(x) * x; }
 [Differentiable] void renewed(double x, inout double t) { t = detach(x * t); }
@@ -70,6 +72,13 @@ bool meets(double x, out double t) { t = x * x; return t > 0.1; }
     if (x > 0) no_diff halves(x, r, s); else no_diff thirds(x, r, s);
     no_diff sincos(x, c, d);
     return r * s * x + c * d * y;
+}
+[Differentiable] double in_outs(double x, double y)
+{
+    double r = y, s = y;
+    no_diff scaled(x, r);
+    treated_in_out(x, s);
+    return r * x * y + s * x;
 }
 [Differentiable] double conditions(double x, double y)
 {
@@ -153,6 +162,7 @@ REFERENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "method": lambda x, y: still(x * y * y) * y * x,
     "plain": lambda x, y: still(x * x) * y + still(x**3) * x + still(y.exp()) * x * still(y * y),
     "statements": lambda x, y: still(x * x) * still(y + x) * x + still(x.sin() * x.cos()) * y,
+    "in_outs": lambda x, y: still(x * y) * x * y + still(x * y) * x,
     "conditions": lambda x, y: torch.where(x * x > 0.1, still(x * x) * x, still(x * x) * y),
     "looped": looped,
     "constructed": lambda x, y: still(x * x) * y + still(3 * x) * x * y,

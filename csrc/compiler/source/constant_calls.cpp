@@ -13,6 +13,12 @@ constexpr const char* kTreat = "TreatAsDifferentiable";
 
 bool is_out(std::string_view word) { return word == "out" || word == "inout"; }
 
+// Whether the parameter that begins there is `out` or `inout`: one of its modifiers says so, as the second of `in out` does.
+bool is_out_parameter(const SourceCode& code, size_t at) {
+  while (code.is_name(at) && !is_out(code[at])) ++at;
+  return is_out(code[at]);
+}
+
 // The name of the parameter, or argument, that begins there: its last word before a default, an array's size or the end.
 size_t parameter_name(const SourceCode& code, size_t at, size_t close) {
   size_t name = at;
@@ -152,9 +158,7 @@ class Rewriter {
     for (const size_t at : parameter_begins(code_, head.open)) {
       const std::string argument(word(parameter_name(code_, at, head.close)));
       arguments += (arguments.empty() ? "" : ", ") + argument;
-      size_t modifier = at;
-      while (word(modifier) == "no_diff") ++modifier;
-      if (is_out(word(modifier))) stops += " tsl_stop(" + argument + ");";
+      if (is_out_parameter(code_, at)) stops += " tsl_stop(" + argument + ");";
     }
     const bool returns = !is_constructor && text(head.type, head.name) != "void";
     std::string call = c10::str("no_diff ", own, "(", arguments, ")");
@@ -207,9 +211,7 @@ void add_out_parameters(const SourceCode& code, OutParameters& found) {
   for (const FunctionHead& head : function_heads(code)) {
     const std::vector<size_t> begins = parameter_begins(code, head.open);
     for (size_t index = 0; index < begins.size(); ++index) {
-      size_t at = begins[index];
-      while (code[at] == "no_diff") ++at;
-      if (is_out(code[at])) found[std::string(code[head.name])].insert(index);
+      if (is_out_parameter(code, begins[index])) found[std::string(code[head.name])].insert(index);
     }
   }
 }

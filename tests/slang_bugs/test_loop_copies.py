@@ -1,6 +1,6 @@
 """Loops that copy an aggregate and change a part of the copy.
 
-Note [copies in loops] in csrc/compiler/source/loop_copies.h. Expected values come from the same program with its loops
+Note [copies in loops] in csrc/compiler/ir/loop_copies.h. Expected values come from the same program with its loops
 unrolled, which Slang differentiates right, and from finite differences.
 """
 

@@ -91,10 +91,7 @@ StructFacts::StructFacts(const SourceCode& code, const Names& differentiated) {
   add_functions(code, differentiated, *this);
   add_out_parameters(code, outs);
   for (size_t at = 0; at + 1 < code.size(); ++at) {
-    if (!code.is_name(at)) continue;
-    if (code[at + 1] == "(") add_derivative(code, at, *this);
-    const bool is_declared = at > 0 && (code[at - 1] == "interface" || code[at - 1] == "struct");
-    if (!is_declared && code.is_name(at + 1) && code[at + 1] != "where") as_values.emplace(code[at]);
+    if (code.is_name(at) && code[at + 1] == "(") add_derivative(code, at, *this);
   }
 }
 

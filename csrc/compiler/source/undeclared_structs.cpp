@@ -105,7 +105,6 @@ void UndeclaredStructs::add(const StructFacts& facts, const std::string& path) {
   for (const TypeDeclaration& type : facts.types) types_.emplace_back(type, path);
   all_.extended.insert(facts.extended.begin(), facts.extended.end());
   all_.conforming.insert(facts.conforming.begin(), facts.conforming.end());
-  all_.as_values.insert(facts.as_values.begin(), facts.as_values.end());
   all_.of_kernels.insert(facts.of_kernels.begin(), facts.of_kernels.end());
   all_.derived_by_name.insert(facts.derived_by_name.begin(), facts.derived_by_name.end());
   all_.forward_by_name.insert(facts.forward_by_name.begin(), facts.forward_by_name.end());
@@ -152,13 +151,13 @@ bool UndeclaredStructs::may_declare(const TypeDeclaration& type) const {
          !(holds_views(type) && all_.of_kernels.count(type.name) > 0);
 }
 
-// Values whose type is the interface itself, and types that have no derivative, stay without.
+// Types that have no derivative stay without, and so do interfaces that structs have fields of: Slang cannot differentiate those.
 bool UndeclaredStructs::may_declare_interface(const TypeDeclaration& type) const {
-  if (type.is_differentiable || !type.has_floats || kept_.count(type.name) > 0 || all_.as_values.count(type.name) > 0 ||
-      all_.conforming.count(type.name) > 0)
+  if (type.is_differentiable || !type.has_floats || kept_.count(type.name) > 0 || all_.conforming.count(type.name) > 0)
     return false;
   return std::all_of(types_.begin(), types_.end(), [&](const auto& one) {
     const TypeDeclaration& other = one.first;
+    if (other.field_types.count(type.name) > 0) return false;
     if (other.is_interface || other.bases.count(type.name) == 0) return true;
     return other.is_differentiable || may_declare(other) || (!may_carry(other) && !holds_views(other));
   });

@@ -17,8 +17,9 @@ namespace torch_slang {
 //   To Slang a struct that is not IDifferentiable has no derivative, and what is put into one (`Pair p = {x, y};`) loses its own,
 //   without a word. No user means that. So structs with fields that may have a derivative are declared IDifferentiable, in the
 //   text that Slang reads; it leaves out the fields that cannot have one, and those that are `no_diff`.
-//     - An interface with differentiable methods that only constrains type parameters is declared so too: in a generic function
-//       a value of it is a constant otherwise. So are type parameters that structs have fields of.
+//     - An interface with differentiable methods is declared so too: its values are constants otherwise, in generic functions as
+//       well, and so are type parameters that structs have fields of. Not an interface that structs have fields of: Slang cannot
+//       differentiate such a struct, and Note [lost derivatives] refuses what is lost there.
 //     - A struct with tensors in it that a kernel has as parameter stays as it is. A kernel's parameter of a struct that is
 //       declared here becomes `no_diff`: it is passed as before. So do the parameters of functions whose derivative is written by
 //       the user, or called by name: it has the parameters that the user gave it.
@@ -44,7 +45,6 @@ struct StructFacts {
   std::vector<TypeDeclaration> types;
   Names extended;       // extension X : IDifferentiable
   Names conforming;     // interfaces that an extension gives to a type
-  Names as_values;      // names that another name follows: `IShape s`
   Names of_kernels;     // in parameters of kernels
   Names derived_by_name;  // functions in bwd_diff(f), [BackwardDerivativeOf(f)] and the like
   Names forward_by_name;  // those in fwd_diff(f)

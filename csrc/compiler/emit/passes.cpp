@@ -23,6 +23,7 @@
 #include "compiler/emit/lost_parts.h"
 #include "compiler/emit/lost_values.h"
 #include "compiler/emit/members.h"
+#include "compiler/emit/misplaced_tangents.h"
 #include "compiler/emit/missing_names.h"
 #include "compiler/emit/polled_loops.h"
 #include "compiler/emit/shared_stores.h"
@@ -90,6 +91,7 @@ constexpr Pass kPasses[] = {
            kDeclared | kRepaired),
     repair("lost parts", on_code<refuse_lost_parts>, kNothing),
     repair("lost values", on_code<refuse_lost_values>, kNothing),
+    repair("misplaced tangents", on_code<refuse_misplaced_tangents>, kNothing),
     repair("shared stores", on_code<store_to_shared_in_place>, kStatements),
     repair("context reads", on_code<read_contexts_in_place>, kStatements, kMembers | kDeclared,
            kReadInPlace | kRepaired),

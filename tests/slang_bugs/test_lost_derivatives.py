@@ -1,4 +1,4 @@
-"""Calls that are not differentiable, whose value goes through memory, and tuples: refused, where Slang says nothing."""
+"""Calls that are not differentiable, tuples, casts of bits, interfaces: refused where they lose a derivative."""
 
 from __future__ import annotations
 
@@ -63,7 +63,17 @@ TUPLES = {
         " [MaxIters(3)] for (int i = 0; i < 3; ++i) t = makeTuple(t._0 * x, i); return t._0;"
     ),
 }
+# What is cast by its bits; a struct, an array and a matrix are.
+CASTS = {
+    "a struct": "Pair p = bit_cast<Pair>(float2(x * x, x)); return p.a * p.b;",
+    "an array": "float v[2] = { x, x * x }; return bit_cast<float2>(v).y;",
+    "a matrix, into a field": "Pair p = { x, x }; p.a = bit_cast<float2x2>(float4(x))[1][0]; return p.a;",
+    "a loop": "float s = 1; [MaxIters(3)] for (int i = 0; i < 3; ++i) s *= bit_cast<Pair>(float2(s, x)).b; return s;",
+}
 KEPT |= {
+    "a cast to bits": ("float f(float x) { return bit_cast<float>(bit_cast<uint>(x) ^ 1u) * 0 + 4 * x; }", 4.0),
+    "a detached value's cast": ("float f(float x) { return bit_cast<Pair>(detach(float2(x, 1))).a * x; }", 3.0),
+    "reinterpret": ("float f(float x) { Pair p = reinterpret<Pair>(float2(x * x, x)); return p.a * p.b; }", 27.0),
     "a tuple of differentiable values": (
         "float f(float x) { var t = makeTuple(x, float2(x, 1)); return t._0 * t._1.x; }",
         6.0,
@@ -100,6 +110,56 @@ def test_what_is_lost_in_a_tuple_is_refused(what: str) -> None:
         RuntimeError, match=r"\.slang\(2\): error: a derivative is lost in a tuple in f: .* Use a struct"
     ):
         module.f(torch.ones(2, requires_grad=True))
+
+
+@some_cases(2)
+@pytest.mark.parametrize("what", CASTS)
+def test_what_is_lost_in_a_bit_cast_is_refused(what: str) -> None:
+    module = load(f"float f(float x) {{ {CASTS[what]} }}", f"lost_in_cast_{list(CASTS).index(what)}")
+    line = 1 + len(HEAD.splitlines())
+    with pytest.raises(
+        RuntimeError, match=rf"\.slang\({line}\): error: the derivative of a bit_cast is lost in f: .* Use reinterpret"
+    ):
+        module.f(torch.ones(2, requires_grad=True))
+
+
+def load_behind_an_interface(body: str, name: str) -> torch_slang.Module:
+    text = f"""
+interface IShape {{ [Differentiable] float at(float x); float plain(float x); }}
+struct Line : IShape, IDifferentiable
+{{
+    float a;
+    [Differentiable] float at(float x) {{ return a * x; }}
+    float plain(float x) {{ return a * x; }}
+}}
+[TorchOp] [Differentiable] float f(float x) {{ {body} }}
+"""
+    return torch_slang.load(source=text, name=f"{name}.slang", namespace=name)
+
+
+@pytest.mark.parametrize("value", ["Line line = { x * x }; IShape shape = line;", "IShape shape = Line(x);"])
+def test_what_is_lost_in_a_variable_of_an_interface_is_refused(value: str) -> None:
+    module = load_behind_an_interface(f"{value} return shape.at(x);", f"lost_behind_interface_{len(value)}")
+    with pytest.raises(
+        RuntimeError, match=r"\.slang\(9\): error: a derivative is lost in a variable of an interface in f"
+    ):
+        module.f(torch.ones(2, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Line line = { 2 }; IShape shape = line; return shape.at(x);",
+        "Line line = { detach(2 * x) }; IShape shape = line; return shape.at(x);",
+        "Line line = { x }; IShape shape = line; return x * (no_diff shape.plain(2));",
+    ],
+)
+def test_constants_behind_an_interface_are_kept(body: str, device: torch.device) -> None:
+    module = load_behind_an_interface(body, f"kept_behind_interface_{len(body)}")
+    x = torch.ones(2, device=device, requires_grad=True)
+    module.f(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("where", ["keep", "by"])

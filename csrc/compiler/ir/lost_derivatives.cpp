@@ -76,6 +76,29 @@ class Flow {
     return lost;
   }
 
+  // Casts of bits from a type with derivatives to another such: to Slang their value is a constant.
+  Numbers lost_casts() {
+    Numbers lost;
+    for (const int64_t one : body_) {
+      if (module_.opcode(one) != kBitCast || !is_differentiable(one) || !may_carry(module_.operand(one, 0))) continue;
+      reached_.clear();
+      written_.clear();
+      if (is_wanted(one)) lost.push_back(one);
+    }
+    return lost;
+  }
+
+  // The instructions that put a value with a derivative into an interface that has none, where one of its methods has.
+  Numbers lost_in_interfaces() {
+    Numbers lost;
+    if (std::none_of(body_.begin(), body_.end(), [&](int64_t one) { return calls_by_interface(one); })) return lost;
+    for (const int64_t one : body_) {
+      if (module_.opcode(one) == kMakeExistential && !is_differentiable(one) && may_carry(module_.operand(one, 0)))
+        lost.push_back(one);
+    }
+    return lost;
+  }
+
   // The instructions that put a value with a derivative into a tuple that has none.
   Numbers lost_tuples() {
     Numbers lost;
@@ -93,6 +116,15 @@ class Flow {
 
   bool is_no_diff(int64_t call) const {
     return has_child(module_, call, kTreatedCall) || has_child(module_, call, kDifferentiableCall);
+  }
+
+  // A call with a derivative, of a method of a value that is behind an interface without.
+  bool calls_by_interface(int64_t call) const {
+    if (module_.opcode(call) != kCall || is_no_diff(call) || !has_derivative(call)) return false;
+    const Numbers all = operands_of(call);
+    return std::any_of(all.begin(), all.end(), [&](int64_t one) {
+      return one >= 0 && module_.opcode(one) == kExistentialValue && !is_differentiable(module_.operand(one, 0));
+    });
   }
 
   bool has_derivative(int64_t call) const { return annotations_.has_derivative(module_.operand(call, 0)); }
@@ -353,6 +385,16 @@ std::string lost_derivatives(const ModuleEdits& module, const Annotations& annot
                              ": ", callee,
                              " is not differentiable. Mark it [Differentiable], or write `no_diff` in front of ",
                              "the call for a derivative of zero\n"));
+    }
+    for (const int64_t cast : flow.lost_casts()) {
+      errors.insert(c10::str(place_of(module, cast), ": error: the derivative of a bit_cast is lost in ", caller,
+                             ": to Slang its value is a constant. Use reinterpret, which has a derivative, or ",
+                             "`detach(x)` as what is cast for a derivative of zero\n"));
+    }
+    for (const int64_t value : flow.lost_in_interfaces()) {
+      errors.insert(c10::str(place_of(module, value), ": error: a derivative is lost in a variable of an interface in ",
+                             caller, ": the interface is not IDifferentiable. Declare it so, or make the function ",
+                             "generic over the type, or put `detach(x)` there for a derivative of zero\n"));
     }
     for (const int64_t tuple : flow.lost_tuples()) {
       errors.insert(c10::str(place_of(module, tuple), ": error: a derivative is lost in a tuple in ", caller,

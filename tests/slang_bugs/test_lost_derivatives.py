@@ -124,6 +124,8 @@ def test_what_is_lost_in_a_bit_cast_is_refused(what: str) -> None:
 
 
 def load_behind_an_interface(body: str, name: str) -> torch_slang.Module:
+    """An interface that a struct has a field of stays undeclared."""
+    render = "[Differentiable] float render(Scene scene, float x) { return scene.shape.at(x); }"
     text = f"""
 interface IShape {{ [Differentiable] float at(float x); float plain(float x); }}
 struct Line : IShape, IDifferentiable
@@ -132,16 +134,24 @@ struct Line : IShape, IDifferentiable
     [Differentiable] float at(float x) {{ return a * x; }}
     float plain(float x) {{ return a * x; }}
 }}
+struct Scene {{ IShape shape; float weight; }} {render if "render" in body else ""}
 [TorchOp] [Differentiable] float f(float x) {{ {body} }}
 """
     return torch_slang.load(source=text, name=f"{name}.slang", namespace=name)
 
 
-@pytest.mark.parametrize("value", ["Line line = { x * x }; IShape shape = line;", "IShape shape = Line(x);"])
-def test_what_is_lost_in_a_variable_of_an_interface_is_refused(value: str) -> None:
-    module = load_behind_an_interface(f"{value} return shape.at(x);", f"lost_behind_interface_{len(value)}")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Line line = { x * x }; IShape shape = line; return shape.at(x);",
+        "IShape shape = Line(x); return shape.at(x);",
+        "Line line = { x }; Scene scene; scene.shape = line; scene.weight = 2; return render(scene, x);",
+    ],
+)
+def test_what_is_lost_in_a_variable_of_an_interface_is_refused(body: str) -> None:
+    module = load_behind_an_interface(body, f"lost_behind_interface_{len(body)}")
     with pytest.raises(
-        RuntimeError, match=r"\.slang\(9\): error: a derivative is lost in a variable of an interface in f"
+        RuntimeError, match=r"\.slang\(10\): error: a derivative is lost in a variable of an interface in f"
     ):
         module.f(torch.ones(2, requires_grad=True))
 

@@ -43,6 +43,24 @@ struct Memory {
   }
 };
 
+bool is_no_diff_call(const ModuleEdits& module, int64_t call) {
+  return has_child(module, call, kTreatedCall) || has_child(module, call, kDifferentiableCall);
+}
+
+// Whether a method with a derivative is called of a value behind an interface that has none.
+bool calls_by_constant_interface(const ModuleEdits& module, const Annotations& annotations) {
+  for (int64_t call = 0; call < module.size(); ++call) {
+    if (module.opcode(call) != kCall || is_no_diff_call(module, call)) continue;
+    if (!annotations.has_derivative(module.operand(call, 0))) continue;
+    for (size_t i = 1; i < module.operands(call); ++i) {
+      const int64_t one = module.operand(call, i);
+      if (one < 0 || module.opcode(one) != kExistentialValue) continue;
+      if (!annotations.is_differentiable(module.type(module.operand(one, 0)))) return true;
+    }
+  }
+  return false;
+}
+
 class Flow {
  public:
   Flow(const ModuleEdits& module, const Annotations& annotations, int64_t function)
@@ -88,10 +106,9 @@ class Flow {
     return lost;
   }
 
-  // The instructions that put a value with a derivative into an interface that has none, where one of its methods has.
+  // The instructions that put a value with a derivative into an interface that has none.
   Numbers lost_in_interfaces() {
     Numbers lost;
-    if (std::none_of(body_.begin(), body_.end(), [&](int64_t one) { return calls_by_interface(one); })) return lost;
     for (const int64_t one : body_) {
       if (module_.opcode(one) == kMakeExistential && !is_differentiable(one) && may_carry(module_.operand(one, 0)))
         lost.push_back(one);
@@ -114,18 +131,7 @@ class Flow {
     size_t operand;
   };
 
-  bool is_no_diff(int64_t call) const {
-    return has_child(module_, call, kTreatedCall) || has_child(module_, call, kDifferentiableCall);
-  }
-
-  // A call with a derivative, of a method of a value that is behind an interface without.
-  bool calls_by_interface(int64_t call) const {
-    if (module_.opcode(call) != kCall || is_no_diff(call) || !has_derivative(call)) return false;
-    const Numbers all = operands_of(call);
-    return std::any_of(all.begin(), all.end(), [&](int64_t one) {
-      return one >= 0 && module_.opcode(one) == kExistentialValue && !is_differentiable(module_.operand(one, 0));
-    });
-  }
+  bool is_no_diff(int64_t call) const { return is_no_diff_call(module_, call); }
 
   bool has_derivative(int64_t call) const { return annotations_.has_derivative(module_.operand(call, 0)); }
   bool is_differentiable(int64_t value) const { return annotations_.is_differentiable(module_.type(value)); }
@@ -375,6 +381,7 @@ std::string place_of(const ModuleEdits& module, int64_t at) {
 
 std::string lost_derivatives(const ModuleEdits& module, const Annotations& annotations) {
   std::set<std::string> errors;
+  const bool has_constant_interfaces = calls_by_constant_interface(module, annotations);
   for (const int64_t function : annotations.differentiated()) {
     if (module.opcode(function) != kFunction) continue;
     Flow flow(module, annotations, function);
@@ -391,7 +398,7 @@ std::string lost_derivatives(const ModuleEdits& module, const Annotations& annot
                              ": to Slang its value is a constant. Use reinterpret, which has a derivative, or ",
                              "`detach(x)` as what is cast for a derivative of zero\n"));
     }
-    for (const int64_t value : flow.lost_in_interfaces()) {
+    for (const int64_t value : has_constant_interfaces ? flow.lost_in_interfaces() : Numbers()) {
       errors.insert(c10::str(place_of(module, value), ": error: a derivative is lost in a variable of an interface in ",
                              caller, ": the interface is not IDifferentiable. Declare it so, or make the function ",
                              "generic over the type, or put `detach(x)` there for a derivative of zero\n"));

@@ -1,4 +1,4 @@
-"""Variables and parameters whose type is an interface, of structs that carry derivatives: declared IDifferentiable or not."""
+"""Variables and parameters of the type of an interface, whose structs are declared IDifferentiable or are not."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ struct Line : IShape, IDifferentiable
     [Differentiable] float at(float x) {{ return a * x; }}
     float plain(float x) {{ return a * x; }}
 }}
-struct Scene {{ IShape shape; float weight; }} {render if "render" in body else ""}
+struct Scene {{ IShape shape; float weight; }}; {render if "render" in body else ""}
 [TorchOp] [Differentiable] float f(float x) {{ {body} }}
 """
     return torch_slang.load(source=text, name=f"{name}.slang", namespace=name)

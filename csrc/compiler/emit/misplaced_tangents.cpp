@@ -67,8 +67,10 @@ void refuse_misplaced_tangents(const EmittedCode& code) {
     const auto word = first_word_of_tangent(code, function);
     if (!word || *word * kBytesOfWord == pair->second) continue;
     throw RefusedText{
-        "a variable of an interface holds structs of different sizes, and Slang reads the tangents of the smaller ones from "
-        "the wrong place; make the function generic over the type instead, `<S : I>`, or give the structs as many numbers"};
+        "a variable of an interface holds structs of different sizes, and Slang reads the tangents of the smaller ones "
+        "from "
+        "the wrong place; make the function generic over the type instead, `<S : I>`, or give the structs as many "
+        "numbers"};
   }
 }
 

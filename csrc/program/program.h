@@ -56,7 +56,7 @@ struct ValueLeaf {
   int slot = 0;  // first of the slots with the components, row-major
   // Of differentiable ones: a device pointer to the components, or null: use the slots; and where the gradient is summed,
   // Note [value gradients] in abi.h.
-  std::optional<int> pointer_slot, gradient_slot;
+  std::optional<int> pointer_slot = {}, gradient_slot = {};
   int64_t multiple_of = 1;  // [MultipleOf(n)] of an integer: calls with other values are refused
 };
 

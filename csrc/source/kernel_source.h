@@ -59,7 +59,7 @@ struct MapLoop {
   int lanes = 1;  // elements that a GPU thread loads at once; above 1 only where dense views are aligned to 16 bytes
   // Whole ones, which it may change: it runs for elements alone, whose numbers are its threads'.
   bool sees_tensors = false;
-  std::vector<MapPlace> places;  // Note [own places] in specialise/own_places.h
+  std::vector<MapPlace> places = {};  // Note [own places] in specialise/own_places.h
 };
 
 constexpr uint32_t kMapThreads = 256;  // of a block of a map loop on a GPU

@@ -100,7 +100,7 @@ OF_ROWS = {
     "modf({0}, whole) + whole * {0}": lambda x: x.frac() + x.trunc() * x,
     "sinpi({0} / {E}(4))": lambda x: (x * torch.pi / 4).sin(),
     "cospi({0} / {E}(4))": lambda x: (x * torch.pi / 4).cos(),
-    "tanpi({0} / {E}(4))": lambda x: (x * torch.pi / 4).tan(), "ldexp({0}, {R}({E}(2)))": lambda x: 4 * x,
+    "tanpi({0} / {E}(16))": lambda x: (x * torch.pi / 16).tan(), "ldexp({0}, {R}({E}(2)))": lambda x: 4 * x,
     "fmin({0}, {1})": torch.fmin, "fmax({0}, {1})": torch.fmax, "fdim({0}, {1})": lambda x, y: (x - y).clamp(min=0),
     "powr({0} * {0}, {1})": lambda x, y: (x * x) ** y,
     **{f"{name}min3({{0}}, {{1}}, {{2}})": lambda x, y, z: x.min(y).min(z) for name in ("", "f")},

@@ -116,7 +116,7 @@ def inputs(device: torch.device) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64, device=device, requires_grad=True)
 
 
-@some_cases(16)
+@some_cases(8)
 @pytest.mark.parametrize(("form", "position"), CASES)
 def test_derivatives(form: str, position: str, device: torch.device) -> None:
     f, a = function(form, position), inputs(device)

@@ -183,7 +183,7 @@ def test_what_was_treated_is_no_function_of_its_own(module: torch_slang.Module) 
     assert not [name for name in dir(module) if "tsl_" in name]
 
 
-@some_cases(4)
+@some_cases(2)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_no_derivative_goes_through(module: torch_slang.Module, device: torch.device, name: str) -> None:
     values = torch.tensor([[0.7, 1.3, -0.2], [1.1, -0.6, 0.9]], dtype=torch.float64, device=device)
@@ -281,7 +281,7 @@ def of_aggregates() -> torch_slang.Module:
     return torch_slang.load(source=text, name="constants_of_aggregates", namespace="constants_of_aggregates")
 
 
-@some_cases(3)
+@some_cases(2)
 @pytest.mark.parametrize("name", OF_ROWS)
 def test_constants_among_aggregates_have_second_derivatives(
     of_aggregates: torch_slang.Module, device: torch.device, name: str

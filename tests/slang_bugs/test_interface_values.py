@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from long_tests import some_cases
 
 import torch_slang
 
@@ -53,6 +54,7 @@ def arguments(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.T
     return x, y, torch.tensor([0, 1, 0, 1], dtype=torch.int32, device=device)
 
 
+@some_cases(6)
 @pytest.mark.parametrize("shape", ["Curve", "Many"])
 @pytest.mark.parametrize("name", BODIES)
 def test_gradients_go_through_variables_of_interfaces(
@@ -63,6 +65,7 @@ def test_gradients_go_through_variables_of_interfaces(
     assert torch.autograd.gradcheck(lambda x, y: run(x, y, i), (x, y))
 
 
+@some_cases(4)
 @pytest.mark.parametrize("name", BODIES)
 def test_forward_mode_goes_through_variables_of_structs_of_one_size(
     module: torch_slang.Module, name: str, device: torch.device
@@ -72,6 +75,7 @@ def test_forward_mode_goes_through_variables_of_structs_of_one_size(
     assert torch.autograd.gradcheck(lambda x, y: run(x, y, i), (x, y), check_forward_ad=True, check_backward_ad=False)
 
 
+@some_cases(1)
 def test_forward_mode_of_structs_of_different_sizes_is_right_or_refused(
     module: torch_slang.Module, device: torch.device
 ) -> None:

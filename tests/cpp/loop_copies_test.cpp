@@ -77,7 +77,7 @@ void check(const std::string& source, const Stores& expected) {
   BOOST_TEST(copies_in_f(source) == expected, boost::test_tools::per_element());
 }
 
-// A function that changes t in parts and only reads u, of which `loop` is the head of its loop, or nothing.
+// A function that changes parts of t and only reads u. `loop` is the head of the loop around that; without one it runs once.
 std::string changes_a_copy(const std::string& attribute, const std::string& loop) {
   return attribute + " float f(float2 v, float x, int i)\n{\n    float s = x;\n    " + loop + R"(
     {

@@ -15,7 +15,7 @@ constexpr std::string_view kAnyValue = "AnyValue", kPack = "packAnyValue", kUnpa
                            kTangent = "differential_";
 constexpr int kBytesOfWord = 4;
 
-// 16 in `AnyValue16`, of this prefix.
+// The number behind the prefix of a name: 16 in `AnyValue16`.
 std::optional<int> number_behind(std::string_view prefix, std::string_view name) {
   int number = 0;
   if (!name.starts_with(prefix)) return std::nullopt;
@@ -68,8 +68,7 @@ void refuse_misplaced_tangents(const EmittedCode& code) {
     if (!word || *word * kBytesOfWord == pair->second) continue;
     throw RefusedText{
         "a variable of an interface holds structs of different sizes, and Slang reads the tangents of the smaller ones "
-        "from "
-        "the wrong place; make the function generic over the type instead, `<S : I>`, or give the structs as many "
+        "from the wrong place; make the function generic over the type instead, `<S : I>`, or give the structs as many "
         "numbers"};
   }
 }

@@ -101,8 +101,8 @@ LibraryCalls::Callee LibraryCalls::copy_callee(int64_t type, int64_t witness, in
 }
 
 // The model is the call in kLibraryCalls for a type of the same shape. Its specialized function is copied with the other type in it,
-// and so are the annotations that name the function's derivatives. Not those of Copy: Slang inlines a [ForceInline] function before it
-// makes derivatives only if it has no annotations.
+// and so are the annotations that name the function's derivatives. The annotations of Copy are left out: Slang inlines a [ForceInline]
+// function before it makes derivatives only if the function has no annotations.
 const LibraryCalls::Callee& LibraryCalls::specialize(const Key& key, const Model& model, Numbers replaced, int64_t at) {
   const int64_t position = outermost(at, parent(key.second));
   const int64_t callee = replaced_in(model.callee, position, replaced);

@@ -18,8 +18,9 @@ namespace torch_slang {
 //   without a word. No user means that. So structs with fields that may have a derivative are declared IDifferentiable, in the
 //   text that Slang reads; it leaves out the fields that cannot have one, and those that are `no_diff`.
 //     - An interface with differentiable methods is declared so too: its values are constants otherwise, in generic functions as
-//       well, and so are type parameters that structs have fields of. Not an interface that structs have fields of: Slang cannot
-//       differentiate such a struct, and Note [lost derivatives] refuses what is lost there.
+//       well, and so are type parameters that structs have fields of. An interface that is the type of a struct's field stays as it
+//       is: Slang cannot differentiate that struct. Where a value loses its derivative in such an interface, Note [lost derivatives]
+//       says so in an error.
 //     - A struct with tensors in it that a kernel has as parameter stays as it is. A kernel's parameter of a struct that is
 //       declared here becomes `no_diff`: it is passed as before. So do the parameters of functions whose derivative is written by
 //       the user, or called by name: it has the parameters that the user gave it.

@@ -86,12 +86,13 @@ class Descriptor:
     added: Mapping[str, Added]  # by kind
     type_parameters: tuple[TypeParameter, ...]
     size_parameters: tuple[str, ...]
+    constants: Mapping[str, int]  # the module's integer defines, which shapes may name
     has_backward: bool
     bound: Mapping[str, str]  # generic arguments that are known, by name
 
     @property
     def inputs(self) -> list[Leaf]:
-        """The leaves that are no outputs."""
+        """The leaves that are no outputs, in the order of the forward operator's schema."""
         return [leaf for leaf in self.leaves if not leaf.is_output]
 
 
@@ -117,6 +118,7 @@ def describe(handle: _C.Module, name: str) -> Descriptor:
             for name, allowed in told["type_parameters"]
         ),
         size_parameters=tuple(told["size_parameters"]),
+        constants=told["constants"],
         has_backward=told["has_backward"],
         bound={},
     )

@@ -54,6 +54,7 @@ class Module {
   // another module has the name.
   std::vector<std::string> register_function(const std::string& name) const;
   const Function* function(const std::string& name) const;  // null if there is none
+  const Constants& constants() const { return constants_; }  // integer defines, which shape expressions may name
   const HostFunctions& host_functions() const { return *host_functions_; }
 
  private:

@@ -182,7 +182,13 @@ void bind_module(py::module_& m) {
           py::arg("name"))
       .def(
           "describe",
-          [](const Module& self, const std::string& name) { return describe(self.find(name)->signature()); },
+          [](const Module& self, const std::string& name) {
+            py::dict told = describe(self.find(name)->signature());
+            py::dict constants;
+            for (const auto& [constant, value] : self.constants()) constants[py::str(constant)] = value;
+            told["constants"] = constants;
+            return told;
+          },
           py::arg("name"));
   bind_host_functions(module);
   py::class_<Pin>(m, "Pin")

@@ -206,6 +206,34 @@ def test_derivatives_are_those_of_pytorch(module: torch_slang.Module, name: str,
     torch.testing.assert_close(tangent.cpu(), wanted_tangent)
 
 
+def test_a_clamped_value_has_the_derivative_of_the_bound_that_it_is(device: torch.device) -> None:
+    """PyTorch's, and the lower bound's where both bounds are the same."""
+    module = torch_slang.load(
+        source="""
+        [Differentiable] T number<T : __BuiltinFloatingPointType>(T x, T low, T high) { return clamp(x, low, high); }
+        [Differentiable] double3 vector(double3 x, double3 low, double3 high) { return clamp(x, low, high); }""",
+        namespace="clamped",
+    )
+    values = torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0], dtype=torch.double)
+    x, low, high = (one.flatten().to(device).requires_grad_() for one in torch.meshgrid([values] * 3, indexing="ij"))
+    expected = torch.stack(torch.autograd.grad(torch.clamp(x, low, high).sum(), (x, low, high)))
+    expected[1] = torch.where((low == high) & (x < low), 1, expected[1])
+
+    def gradients(function: Callable[..., Tensor], *xs: Tensor, create_graph: bool) -> Tensor:
+        result = function(*xs)
+        return torch.stack(torch.autograd.grad(result.sum(), xs, create_graph=create_graph))
+
+    for create_graph in (False, True):  # texts of order 1 and 2
+        assert torch.equal(gradients(module.number, x, low, high, create_graph=create_graph), expected)
+        wide = [one.detach()[:, None].expand(-1, 3).clone().requires_grad_() for one in (x, low, high)]
+        found = gradients(module.vector, *wide, create_graph=create_graph)
+        assert torch.equal(found, expected[:, :, None].expand(-1, -1, 3))
+    for k in range(3):
+        along = tuple(torch.full_like(one, i == k) for i, one in enumerate((x, low, high)))
+        _, tangent = torch.func.jvp(module.number, (x.detach(), low.detach(), high.detach()), along)
+        assert torch.equal(tangent, expected[k])
+
+
 def test_remainders_of_halves_and_of_constant_divisors(module: torch_slang.Module, device: torch.device) -> None:
     a = torch.tensor([300.0, -7, 0.5], dtype=torch.half, device=device, requires_grad=True)
     b = torch.tensor([0.002, 2, 3], dtype=torch.half, device=device)

@@ -513,3 +513,26 @@ def test_a_negative_launch_is_an_error_of_the_call() -> None:
 def test_a_zero_divisor_names_the_operator_and_the_expression() -> None:
     with pytest.raises(RuntimeError, match=r'::k: Out\("N / n"\) of y: in "N / n": division by zero'):
         out("N", "N / n", (4,), n=0)
+
+
+STRUCT = 'import torch_slang; struct P { TensorView<float> a; [Shape("M, 2")] TensorView<float> b; }\n'
+KERNEL = """[PyBindCUDA(Auto)] [CudaKernel] [LaunchTotal("1")]
+void k({} P p, [Out("N")] TensorView<float> y) {{ y[0] = p.a[0]; }}"""
+
+
+def test_the_shape_of_a_struct_is_that_of_its_tensors() -> None:
+    module = torch_slang.load(source=STRUCT + KERNEL.format('[Shape("N")]'), namespace="struct_shapes")
+    assert torch.ops.struct_shapes.k(torch.full((3,), 2.0), torch.ones(5, 2)).shape == (3,)
+    with pytest.raises(RuntimeError, match=r"expected p_a to have shape \[N\] \(1 dimensions\), but got \[3, 2\]"):
+        module.k({"a": torch.ones(3, 2), "b": torch.ones(5, 2)})
+    with pytest.raises(RuntimeError, match=r"expected p_b to have shape \[M, 2\], but got \[5, 3\]"):
+        module.k({"a": torch.ones(3), "b": torch.ones(5, 3)})
+
+
+@pytest.mark.parametrize("attribute", ['Out("N")', "Fill(0)", "In", "MultipleOf(2)"])
+def test_an_attribute_of_a_struct_that_is_for_its_fields(attribute: str) -> None:
+    word = attribute.split("(", maxsplit=1)[0]
+    said = f"p has the attribute {word}, but it is a struct, P: write the attribute in front of the struct's fields"
+    module = torch_slang.load(source=STRUCT + KERNEL.format(f"[{attribute}]"), namespace="struct_attributes")
+    with pytest.raises(AttributeError, match=said):
+        _ = module.k

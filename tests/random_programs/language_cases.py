@@ -122,9 +122,9 @@ def refract(i: Tensor, n: Tensor, eta: Tensor) -> Tensor:
     return torch.where(k < 0, 0 * i, eta * i - (eta * cos + k.clamp(min=1e-300).sqrt()) * n)
 
 
-def clamped(x: Tensor, middle: Tensor, width: Tensor) -> Tensor:
-    low, high = middle - width, middle + width
-    return torch.where(x < low, low, torch.where(x > high, high, x))
+def clamped(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """The bounds may be in the wrong order."""
+    return torch.minimum(torch.maximum(x, low), high)
 
 
 def smoothstep(low: Tensor, width: Tensor, x: Tensor) -> Tensor:

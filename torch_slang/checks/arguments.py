@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Div: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {"min": min, "max": max, "cdiv": lambda a, b: -(-a // b)}
 
 
 class UnknownShapeError(Exception):
@@ -33,13 +35,19 @@ def draw_arguments(about: Descriptor, device: torch.device | str) -> list[Any]:
     """The arguments of the operator that ``about`` describes, in the order of its schema.
 
     Floating-point tensors are between 0.5 and 1.5, in float64 where their type is a parameter that may be it, and
-    require grad where they are differentiable. Integers are 0 and 1, so that they may index any dimension. Raises
-    UnknownShapeError where an argument's shape is not given, or by an expression that is more than arithmetic.
+    require grad where they are differentiable. Integers are 0 and 1, so that they may index any dimension; those that
+    shapes name are sizes. Raises UnknownShapeError where an argument's shape is not given, or is no expression of the
+    shape language (docs/kernels.md).
     """
-    inputs = _inputs_in_order(about)
-    sizes: dict[str, int] = {}
+    shapes = _Shapes(about)
     generator = torch.Generator().manual_seed(0)
-    return [_argument(about, leaf, _shape(about, leaf, sizes, k), generator, device) for k, leaf in enumerate(inputs)]
+    drawn = [shapes.of(leaf, k) for k, leaf in enumerate(about.inputs)]
+    return [
+        shapes.sizes[leaf.name]
+        if leaf.name in shapes.sizes and not leaf.is_view
+        else _argument(about, leaf, shape, generator, device)
+        for leaf, shape in zip(about.inputs, drawn, strict=True)
+    ]
 
 
 def draw_rows(about: Descriptor, count: int, device: torch.device | str) -> list[Any] | None:
@@ -47,12 +55,11 @@ def draw_rows(about: Descriptor, count: int, device: torch.device | str) -> list
 
     None for kernels, and for functions that see tensors whole.
     """
-    inputs = _inputs_in_order(about)
-    if not about.parameters or not about.order or any(leaf.is_whole for leaf in inputs):
+    if not about.parameters or not about.order or any(leaf.is_whole for leaf in about.inputs):
         return None
     generator = torch.Generator().manual_seed(0)
     arguments = []
-    for leaf in inputs:
+    for leaf in about.inputs:
         dtype = _dtype(about, leaf)
         shape = [count, *leaf.element_shape]
         values = torch.rand(shape, generator=generator, dtype=torch.float64)
@@ -66,39 +73,56 @@ def draw_rows(about: Descriptor, count: int, device: torch.device | str) -> list
     return arguments
 
 
-def _inputs_in_order(about: Descriptor) -> list[Leaf]:
-    """As the operator's schema has them."""
-    inputs = about.inputs
-    if about.order:
-        inputs.sort(key=lambda leaf: about.order.index(leaf.name))
-    return inputs
+class _Shapes:
+    """Shapes of arguments that fit together: each name that is met gets a size."""
 
+    def __init__(self, about: Descriptor) -> None:
+        self._about = about
+        self._shapes: dict[str, list[int]] = {}
+        self._drawn = 0
+        self.sizes: dict[str, int] = dict(about.constants)
 
-def _shape(about: Descriptor, leaf: Leaf, sizes: dict[str, int], position: int) -> list[int]:
-    if not leaf.is_view:
-        return list(leaf.element_shape)
-    if about.parameters and about.order and not leaf.is_whole:  # a plain function's
-        return [*_OUTER[position % len(_OUTER)], *leaf.element_shape]
-    if leaf.shape is None:
-        raise UnknownShapeError(f"{leaf.name} has no Shape")
-    try:
-        entries = ast.parse(f"({leaf.shape},)", mode="eval").body
-    except SyntaxError:
-        raise UnknownShapeError(f"{leaf.name} has the shape {leaf.shape}") from None
-    assert isinstance(entries, ast.Tuple)
-    has_leading = any(isinstance(entry, ast.Constant) and entry.value is ... for entry in entries.elts[:1])
-    dims = [_value(entry, leaf, sizes) for entry in entries.elts[has_leading:]]
-    return [*(_LEADING if has_leading else ()), *dims, *leaf.element_shape]
+    def of(self, leaf: Leaf, position: int) -> list[int]:
+        """The shape of the input at that position. Raises UnknownShapeError where it is not known."""
+        if not leaf.is_view:
+            return list(leaf.element_shape)
+        about = self._about
+        if about.parameters and about.order and not leaf.is_whole:  # a plain function's
+            return [*_OUTER[position % len(_OUTER)], *leaf.element_shape]
+        if leaf.shape is None:
+            raise UnknownShapeError(f"{leaf.name} has no Shape")
+        if (same := self._shapes.get(leaf.shape.strip())) is None:
+            same = self._shapes[leaf.name] = self._dimensions(leaf, leaf.shape)
+        return [*same, *leaf.element_shape]
 
+    def _dimensions(self, leaf: Leaf, shape: str) -> list[int]:
+        try:
+            entries = ast.parse(f"({shape},)", mode="eval").body
+        except SyntaxError:
+            raise UnknownShapeError(f"{leaf.name} has the shape {shape}") from None
+        assert isinstance(entries, ast.Tuple)
+        has_leading = any(isinstance(entry, ast.Constant) and entry.value is ... for entry in entries.elts[:1])
+        dims = [self._value(entry, leaf) for entry in entries.elts[has_leading:]]
+        return [*(_LEADING if has_leading else ()), *dims]
 
-def _value(entry: ast.expr, leaf: Leaf, sizes: dict[str, int]) -> int:
-    if isinstance(entry, ast.Constant) and isinstance(entry.value, int):
-        return entry.value
-    if isinstance(entry, ast.Name):
-        return sizes.setdefault(entry.id, _SIZES[len(sizes) % len(_SIZES)])
-    if isinstance(entry, ast.BinOp) and type(entry.op) in _ARITHMETIC:
-        return _ARITHMETIC[type(entry.op)](_value(entry.left, leaf, sizes), _value(entry.right, leaf, sizes))
-    raise UnknownShapeError(f"{leaf.name} has the shape {leaf.shape}")
+    def _value(self, entry: ast.expr, leaf: Leaf) -> int:
+        if isinstance(entry, ast.Constant) and isinstance(entry.value, int):
+            return entry.value
+        if isinstance(entry, ast.Name):
+            if entry.id not in self.sizes:
+                self.sizes[entry.id] = _SIZES[self._drawn % len(_SIZES)]
+                self._drawn += 1
+            return self.sizes[entry.id]
+        if isinstance(entry, ast.UnaryOp) and isinstance(entry.op, ast.USub):
+            return -self._value(entry.operand, leaf)
+        if isinstance(entry, ast.BinOp) and type(entry.op) in _ARITHMETIC:
+            left, right = self._value(entry.left, leaf), self._value(entry.right, leaf)
+            if right or isinstance(entry.op, (ast.Add, ast.Sub, ast.Mult)):
+                return _ARITHMETIC[type(entry.op)](left, right)
+        if isinstance(entry, ast.Call) and isinstance(entry.func, ast.Name) and entry.func.id in _FUNCTIONS:
+            operands = [self._value(operand, leaf) for operand in entry.args]
+            return functools.reduce(_FUNCTIONS[entry.func.id], operands)
+        raise UnknownShapeError(f"{leaf.name} has the shape {leaf.shape}")
 
 
 def _argument(

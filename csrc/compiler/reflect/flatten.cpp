@@ -23,7 +23,7 @@ class Flattener {
     const std::string name = variable->getName();
     TypeReflection* type = variable->getType();
     refuse_out(variable, name, type);
-    return flatten({variable, type, name, name, name}, differentiable_function_);
+    return flatten({variable, type, name, name, name, std::nullopt}, differentiable_function_);
   }
 
  private:
@@ -43,6 +43,7 @@ class Flattener {
     std::string own_name;  // "gain", or "1" in an array
     std::string name;      // "cfg_gain"
     std::string path;      // "cfg.gain"
+    std::optional<std::string> shape;  // of a struct around it, for tensors that have none of their own
   };
 
   // `differentiable`: the surroundings are (the function, and the struct that the field is in).
@@ -58,19 +59,20 @@ class Flattener {
     if (types_.element(item.type)) {
       parameter.leaf = add_value(item, inner);
     } else if (types_.is_struct(item.type) && parameter.slang_type != "String") {  // which to reflection has no fields
+      const std::optional<std::string> shape = shape_of_struct(item);
       for (unsigned i = 0; i < item.type->getFieldCount(); ++i) {
         VariableReflection* field = item.type->getFieldByIndex(i);
         const std::string name = field->getName();
         if (has(field, Modifier::Static)) continue;
         parameter.fields.push_back(
-            flatten({field, field->getType(), name, item.name + "_" + name, item.path + "." + name}, inner));
+            flatten({field, field->getType(), name, item.name + "_" + name, item.path + "." + name, shape}, inner));
       }
     } else if (const auto count = types_.array_size(item.type)) {
       for (int64_t i = 0; i < *count; ++i) {
         const std::string index = std::to_string(i);
-        parameter.fields.push_back(flatten(
-            {item.variable, item.type->getElementType(), index, item.name + "_" + index, item.path + "[" + index + "]"},
-            inner));
+        parameter.fields.push_back(flatten({item.variable, item.type->getElementType(), index, item.name + "_" + index,
+                                            item.path + "[" + index + "]", item.shape},
+                                           inner));
       }
     } else {
       refuse("parameter ", item.path, " has the type ", parameter.slang_type,
@@ -80,10 +82,24 @@ class Flattener {
     return parameter;
   }
 
+  static std::optional<std::string> shape_of(const Item& item) {
+    auto own = find_string_attribute(item.variable, "Shape");
+    return own ? own : item.shape;
+  }
+
+  static std::optional<std::string> shape_of_struct(const Item& item) {
+    for (const char* name : {"Out", "Fill", "In", "MultipleOf"}) {
+      if (find_attribute(item.variable, name) == nullptr) continue;
+      refuse("parameter ", item.path, " has the attribute ", name, ", but it is a struct, ", name_of(item.type),
+             ": write the attribute in front of the struct's fields");
+    }
+    return shape_of(item);
+  }
+
   int add_view(const Item& item) {
     Leaf leaf = named_leaf(item);
     fill_view(function_, leaf, item.type, types_, differentiable_function_);
-    if (auto shape = find_string_attribute(item.variable, "Shape")) leaf.view().shape = shape;
+    leaf.view().shape = shape_of(item);
     if (auto shape = find_string_attribute(item.variable, "Out")) {
       leaf.view().shape = shape;
       leaf.is_output = true;

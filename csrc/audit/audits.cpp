@@ -28,7 +28,7 @@ bool is_of_tangents(const Operator& op) { return !op.signature().function.tangen
 
 // A hash of what chooses the audit of a call: the operator, the dtypes and, where the function is generic over them, sizes. Never 0.
 uint64_t class_of(const Operator& called, OpKind kind, Operator::Stack arguments) {
-  const bool has_sizes = !called.signature().function.size_parameters.empty();
+  const bool has_sizes = called.signature().function.size_count() > 0;
   size_t hash = c10::hash_combine(static_cast<size_t>(kind), static_cast<size_t>(is_of_tangents(called)));
   for (const c10::IValue& value : arguments) {
     if (!value.isTensor() || !value.toTensor().defined()) continue;
@@ -42,7 +42,7 @@ uint64_t class_of(const Operator& called, OpKind kind, Operator::Stack arguments
 Audits::Key key_of(const Operator& called, OpKind kind, Operator::Stack arguments) {
   const Signature& signature = called.signature();
   const Order order = is_of_tangents(called) && kind == OpKind::Backward ? Order::Second : Order::First;
-  if (signature.function.is_kernel) {
+  if (signature.function.is_kernel()) {
     return {order, types_and_device(static_cast<const KernelSignature&>(signature), kind, arguments).first, {}};
   }
   const Arguments read = read_arguments(static_cast<const ElementwiseSignature&>(signature), kind, arguments);

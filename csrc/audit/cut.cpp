@@ -98,7 +98,7 @@ class Cut {
   // Elements of a plain function's tensors are taken elsewhere.
   bool is_view(size_t leaf) const {
     const Leaf& one = function_.leaves[leaf];
-    return values_[leaf].isTensor() && one.is_view() && (function_.is_kernel || one.is_whole());
+    return values_[leaf].isTensor() && one.is_view() && (function_.is_kernel() || one.is_whole());
   }
 
   Dims named(c10::IntArrayRef sizes) {
@@ -157,7 +157,7 @@ class Cut {
 std::optional<std::vector<c10::IValue>> cut(const Signature& signature, const std::vector<c10::IValue>& values,
                                             int64_t most) {
   Cut cut(signature.function, values);
-  if (signature.function.is_kernel) cut.bind(static_cast<const KernelSignature&>(signature).shapes);
+  if (signature.function.is_kernel()) cut.bind(static_cast<const KernelSignature&>(signature).shapes);
   cut.name_others();
   if (!cut.to(most)) return std::nullopt;
   std::vector<c10::IValue> parts;

@@ -80,8 +80,11 @@ class Examination {
   std::shared_ptr<Operator> operator_in(bool is_double) {
     Program program;
     Function function = is_double ? in_double(f_.signature().function) : f_.signature().function;
-    for (size_t k = 0; k < function.given_types.size(); ++k) {
-      if (function.given_types[k]) function.given_types[k] = types_in(is_double)[k];
+    if (!function.is_kernel()) {
+      auto& given = function.plain().given_types;
+      for (size_t k = 0; k < given.size(); ++k) {
+        if (given[k]) given[k] = types_in(is_double)[k];
+      }
     }
     check_digits(function, is_double);
     program.functions = {function};

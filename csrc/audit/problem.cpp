@@ -143,7 +143,7 @@ std::optional<std::vector<c10::IValue>> part_of(const Signature& signature, std:
 // What a GPU is asked for here goes to the current stream: nobody waits.
 std::optional<Problem> copies_for(const Signature& signature, std::vector<c10::IValue> values, bool takes_parts) {
   Problem problem;
-  if (!signature.function.is_kernel && !sees_tensors(signature.function)) {
+  if (!signature.function.is_kernel() && !sees_tensors(signature.function)) {
     const Rows rows(signature.function.leaves, values, kRows);
     if (rows.is_empty()) return std::nullopt;
     problem.rows = rows.count();

@@ -56,6 +56,7 @@ void wait_interruptibly(const TryFor& try_for) {
 
 template <class T>
 void wait_interruptibly_for(const std::shared_future<T>& future) {
+  if (future.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return;
   wait_interruptibly([&](auto time) { return future.wait_for(time) == std::future_status::ready; });
 }
 

@@ -247,7 +247,7 @@ class Compilation {
         const auto counts = apply_passes(*emitted, text, session_.files().left_out());
         if (observer_) observer_(text, emitted->emitted(), counts);
         const bool meets = depends_on_threads(emitted->code(), text) || (text.waves && !sees_tensors(function));
-        if (!function.is_kernel && meets) {
+        if (!function.is_kernel() && meets) {
           text.error = c10::str("torch_slang: ", describe_instantiation(instantiation), " in ", request_.path,
                                 " is applied to each element by itself, but it asks for thread indices, group-shared "
                                 "memory, barriers or wave operations; make it a [CudaKernel]");
@@ -376,7 +376,7 @@ class Compilation {
 
   bool needs_order_2(const Instantiation& one) const {
     return one.direction == Direction::TangentsBackward ||
-           (one.direction == Direction::Tangents && described(one.function).function.is_kernel);
+           (one.direction == Direction::Tangents && described(one.function).function.is_kernel());
   }
 
   Loaded load_wrappers(const std::vector<Instantiation>& instantiations, Derivatives derivatives) {

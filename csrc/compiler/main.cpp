@@ -134,7 +134,7 @@ Options parse(int argc, char** argv) {
 std::string signature(const Function& function) {
   std::string inputs, outputs;
   for (const Leaf& leaf : function.leaves) {
-    std::string& list = leaf.is_output && !function.is_kernel ? outputs : inputs;
+    std::string& list = leaf.is_output && !function.is_kernel() ? outputs : inputs;
     list += (list.empty() ? "" : ", ") + leaf.slang_type + " " + leaf.name;
   }
   std::string text = function.name + "(" + inputs + ")";
@@ -147,13 +147,13 @@ std::string signature(const Function& function) {
 // Functions that cannot be operators are there for others to call.
 void list_operators(const Program& program) {
   for (const Function& function : program.functions) {
-    if (function.is_kernel || function.torch_op || function.refusal.empty()) std::cout << signature(function) << "\n";
+    if (function.is_kernel() || function.torch_op || function.refusal.empty()) std::cout << signature(function) << "\n";
   }
 }
 
 bool is_promised(const Program& program, const std::string& name) {
   return std::any_of(program.functions.begin(), program.functions.end(), [&](const Function& function) {
-    return function.name == name && (function.is_kernel || function.torch_op);
+    return function.name == name && (function.is_kernel() || function.torch_op);
   });
 }
 

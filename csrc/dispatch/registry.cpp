@@ -230,7 +230,7 @@ std::vector<std::shared_ptr<const Operator>> with_derived(const std::vector<std:
     all.push_back(op);
   };
   for (const auto& op : operators) {
-    if (op->signature().function.is_kernel) add(std::make_shared<SampledOperator>(op));
+    if (op->signature().function.is_kernel()) add(std::make_shared<SampledOperator>(op));
     add(op);
   }
   return all;
@@ -249,7 +249,7 @@ void link(const std::shared_ptr<const Operator>& op) {
   family.set_jvp(op->jvp == nullptr ? nullptr : &entry_of(op->jvp->signature().full_name()).family);
   family.set_dual(op->dual == nullptr ? nullptr : &entry_of(op->dual->signature().full_name()).family);
   if (op->dual != nullptr) entry_of(op->dual->signature().full_name()).family.set_plain(&family);
-  if (!signature.function.is_kernel) return;
+  if (!signature.function.is_kernel()) return;
   const bool is_sampled = dynamic_cast<const SampledOperator*>(op.get()) != nullptr;
   family.set_of_samples(is_sampled ? &family : &entry_of(SampledOperator::full_name_of(signature)).family);
 }

@@ -3,7 +3,6 @@
 #include <ATen/core/stack.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <ATen/functorch/PlumbingHelper.h>
-#include <ATen/native/TypeProperties.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 #include <c10/util/Exception.h>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "functions/generated_arguments.h"
+#include "functions/promotion.h"
 #include "gradients/derived_calls.h"
 #include "operators/sampled_operator.h"
 #include "operators/view_packing.h"
@@ -107,12 +107,6 @@ void call_in_loop(const c10::OperatorHandle& handle, const Operator& op, OpKind 
   for (at::Tensor& result : all) stack->emplace_back(std::move(result));
 }
 
-// PyTorch's result type of tensors, of which those with one element for each sample weigh as little as one alone.
-void add(at::native::ResultTypeState& state, c10::ScalarType type, bool is_single) {
-  c10::ScalarType& mine = is_single ? state.zeroResult : state.dimResult;
-  mine = mine == c10::ScalarType::Undefined ? type : c10::promoteTypes(mine, type);
-}
-
 // A plain function's call: arranged so that it broadcasts over the samples.
 class MappedFunction {
  public:
@@ -134,7 +128,6 @@ class MappedFunction {
   size_t outer_rank(size_t i) const;
   bool is_input(size_t i) const;
   bool is_single(size_t i) const;
-  std::optional<c10::ScalarType> decided_type(int parameter) const;
   void convert_singles();
   void convert(size_t i, const at::TensorOptions& options);
   void align();
@@ -164,36 +157,23 @@ bool MappedFunction::is_input(size_t i) const {
 
 bool MappedFunction::is_single(size_t i) const { return outer_rank(i) == 0 && !leaf(i).is_whole(); }
 
-// Whatever the other arguments' types.
-std::optional<c10::ScalarType> MappedFunction::decided_type(int parameter) const {
-  const Function& function = op_.signature().function;
-  if (!function.given_types.empty() && function.given_types[parameter])
-    return scalar_type(*function.given_types[parameter]);
-  for (size_t i = 0; i < arguments_.count(); ++i) {
-    if (is_input(i) && leaf(i).is_whole() && leaf(i).element.type_parameter == parameter)
-      return arguments_.tensor(i).scalar_type();
-  }
-  return std::nullopt;
-}
-
 // One element alone weighs little in promotion, and may be on the host. One for each sample has a dimension, but is to be no
 // different: it is converted first.
 void MappedFunction::convert_singles() {
   c10::Device device = c10::kCPU;
-  c10::SmallVector<at::native::ResultTypeState, 4> states(op_.signature().function.type_parameters.size());
+  c10::SmallVector<PromotedInput, 8> inputs;
   for (size_t i = 0; i < arguments_.count(); ++i) {
     if (!arguments_.is_tensor(i)) continue;
     const at::Tensor tensor = arguments_.tensor(i);
     if (!tensor.device().is_cpu()) device = tensor.device();
-    const int parameter = leaf(i).element.type_parameter;
-    if (is_input(i) && parameter >= 0) add(states[parameter], tensor.scalar_type(), is_single(i));
+    if (is_input(i)) inputs.push_back({leaf(i), tensor.scalar_type(), !is_single(i)});
   }
   for (size_t i = 0; i < arguments_.count(); ++i) {
     if (!is_input(i) || !is_single(i) || !arguments_.is_mapped(i)) continue;
     const at::Tensor tensor = arguments_.tensor(i);
     c10::ScalarType type = tensor.scalar_type();
     if (const int parameter = leaf(i).element.type_parameter; parameter >= 0) {
-      const c10::ScalarType decided = decided_type(parameter).value_or(at::native::result_type(states[parameter]));
+      const c10::ScalarType decided = *type_of_parameter(op_.signature().function, parameter, inputs);
       if (c10::isFloatingType(decided) == c10::isFloatingType(type)) type = decided;
     }
     if (type != tensor.scalar_type() || device != tensor.device())
@@ -255,7 +235,7 @@ void call_mapped(const RegisteredFamily& family, const std::shared_ptr<const Ope
                  const c10::OperatorHandle& handle, MappedArguments& arguments, c10::ArrayRef<c10::IValue> given,
                  Stack* stack) {
   arguments.check_written(op->signature().qualified(kind), *op->signature().of(kind)->schema);
-  if (op->signature().function.is_kernel) {
+  if (op->signature().function.is_kernel()) {
     call_kernel(family, op, kind, arguments, stack);
   } else if (needs_loop(*op, kind, arguments)) {
     call_in_loop(handle, *op, kind, arguments, stack);

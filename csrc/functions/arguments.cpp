@@ -8,43 +8,11 @@
 #include <type_traits>
 
 #include "functions/generated_arguments.h"
+#include "functions/promotion.h"
 #include "operators/view_packing.h"
 
 namespace torch_slang {
 namespace {
-
-// The types of tensors with dimensions decide, as far as their category reaches.
-class ResultType {
- public:
-  void add(c10::ScalarType type, bool has_dimensions) {
-    auto& mine = has_dimensions ? with_dimensions_ : without_;
-    mine = mine ? c10::promoteTypes(*mine, type) : type;
-  }
-  std::optional<c10::ScalarType> get() const {
-    if (!with_dimensions_ || !without_) return with_dimensions_ ? with_dimensions_ : without_;
-    const bool heavier = category(*without_) > category(*with_dimensions_);
-    return heavier ? c10::promoteTypes(*with_dimensions_, *without_) : *with_dimensions_;
-  }
-
- private:
-  static int category(c10::ScalarType type) { return c10::isFloatingType(type) ? 2 : type == c10::kBool ? 0 : 1; }
-  std::optional<c10::ScalarType> with_dimensions_, without_;
-};
-
-bool is_unsigned(c10::ScalarType type) {
-  return type == c10::kByte || type == c10::kUInt16 || type == c10::kUInt32 || type == c10::kUInt64;
-}
-
-// Whether every value of one type is one of the other, or rounds to one as in PyTorch's promotion. PyTorch has none for
-// wide unsigned integers.
-bool widens(c10::ScalarType from, c10::ScalarType to) {
-  if (from == to || from == c10::kBool) return true;
-  if (is_unsigned(from) && is_unsigned(to)) return c10::elementSize(from) < c10::elementSize(to);
-  const auto is_wide = [](c10::ScalarType type) { return is_unsigned(type) && type != c10::kByte; };
-  if (is_wide(to)) return false;
-  if (is_wide(from)) return c10::isFloatingType(to) || c10::elementSize(from) < c10::elementSize(to);
-  return c10::promoteTypes(from, to) == to;
-}
 
 class Reader {
  public:
@@ -92,11 +60,11 @@ class Reader {
   }
 
   void resolve_sizes() {
-    const size_t count = op_.function.size_parameters.size();
+    const size_t count = op_.function.size_count();
     if (count == 0) return;
     result_.sizes.resize(count, -1);
-    if (!op_.function.given_sizes.empty())
-      result_.sizes.assign(op_.function.given_sizes.begin(), op_.function.given_sizes.end());
+    if (!op_.function.plain().given_sizes.empty())
+      result_.sizes.assign(op_.function.plain().given_sizes.begin(), op_.function.plain().given_sizes.end());
     each([&](size_t i, const at::Tensor& tensor, const char* prefix) {
       const auto& shape = leaf(i).element.shape;
       check_rank(i, tensor, prefix);
@@ -105,8 +73,8 @@ class Reader {
         const auto given = tensor.sym_sizes()[tensor.dim() - shape.size() + d].guard_int(__FILE__, __LINE__);
         const int64_t k = -1 - shape[d];
         int64_t& size = result_.sizes[k];
-        const bool is_set = !op_.function.given_sizes.empty() && op_.function.given_sizes[k] >= 0;
-        TORCH_CHECK(size < 0 || size == given, name_, ": expected ", op_.function.size_parameters[k], " to be ",
+        const bool is_set = !op_.function.plain().given_sizes.empty() && op_.function.plain().given_sizes[k] >= 0;
+        TORCH_CHECK(size < 0 || size == given, name_, ": expected ", op_.function.plain().size_parameters[k], " to be ",
                     is_set ? std::to_string(size) + ", as the generic arguments say" : "the same in all arguments",
                     ", but ", prefix, leaf(i).name, " (", leaf(i).slang_type, ") has ", given,
                     is_set ? "" : " where others have " + std::to_string(size), ": shape ", tensor.sym_sizes());
@@ -114,8 +82,8 @@ class Reader {
       }
     });
     for (size_t k = 0; k < count; ++k) {
-      TORCH_CHECK(result_.sizes[k] >= 0, name_, ": no argument says what ", op_.function.size_parameters[k], " is");
-      TORCH_CHECK(result_.sizes[k] > 0, name_, ": expected ", op_.function.size_parameters[k],
+      TORCH_CHECK(result_.sizes[k] >= 0, name_, ": no argument says what ", op_.function.plain().size_parameters[k], " is");
+      TORCH_CHECK(result_.sizes[k] > 0, name_, ": expected ", op_.function.plain().size_parameters[k],
                   " to be at least 1, but got 0");
     }
   }
@@ -124,34 +92,17 @@ class Reader {
     const auto& parameters = op_.function.type_parameters;
     if (parameters.empty()) return;
     result_.types.resize(parameters.size());
-    for (size_t k = 0; k < parameters.size(); ++k) {
-      if (!op_.function.given_types.empty() && op_.function.given_types[k]) {
-        result_.types[k] = *op_.function.given_types[k];
-        continue;
-      }
-      if (const auto fixed = type_of_whole(k)) {
-        result_.types[k] = allowed_type(parameters[k], *fixed);
-        continue;
-      }
-      ResultType type;
-      for (size_t i = 0; i < result_.tensors.size(); ++i) {
-        const at::Tensor& tensor = result_.tensors[i];
-        if (leaf(i).element.type_parameter == static_cast<int>(k) && tensor.defined() && !leaf(i).is_output) {
-          type.add(tensor.scalar_type(), !is_weak(leaf(i), tensor));
-        }
-      }
-      TORCH_CHECK(type.get(), name_, ": no argument says what ", parameters[k].name, " is");
-      result_.types[k] = allowed_type(parameters[k], *type.get());
-    }
-  }
-
-  // A tensor that is seen whole is not converted, so the others follow it.
-  std::optional<c10::ScalarType> type_of_whole(size_t k) const {
+    c10::SmallVector<PromotedInput, 8> inputs;
     for (size_t i = 0; i < result_.tensors.size(); ++i) {
-      if (leaf(i).is_whole() && leaf(i).element.type_parameter == static_cast<int>(k))
-        return result_.tensors[i].scalar_type();
+      const at::Tensor& tensor = result_.tensors[i];
+      if (!tensor.defined() || leaf(i).is_output) continue;
+      inputs.push_back({leaf(i), tensor.scalar_type(), !is_weak(leaf(i), tensor)});
     }
-    return std::nullopt;
+    for (size_t k = 0; k < parameters.size(); ++k) {
+      const auto type = type_of_parameter(op_.function, static_cast<int>(k), inputs);
+      TORCH_CHECK(type, name_, ": no argument says what ", parameters[k].name, " is");
+      result_.types[k] = allowed_type(parameters[k], *type);
+    }
   }
 
   ElementType allowed_type(const TypeParameter& parameter, c10::ScalarType type) const {

@@ -1,9 +1,4 @@
 // The arguments of an elementwise function's call: dtypes are promoted, shapes broadcast.
-//
-// Note [elementwise types]
-//   A leaf of type parameter T: T is PyTorch's result type of all tensors of T-leaves (0-dimensional ones weigh less);
-//   integers become the default floating-point type where T has no integers. A leaf of a fixed type takes what promotes to
-//   it. Loads convert, so no tensor is copied for its type. Gradients have their tensor's type.
 #pragma once
 
 #include "functions/signature.h"

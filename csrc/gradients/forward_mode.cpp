@@ -92,7 +92,7 @@ void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IVal
   const std::string& name = op.signature().qualified(kind);
   TORCH_CHECK_NOT_IMPLEMENTED(
       !is_launch(kind), name, ": an argument has a tangent, but a launch op is not differentiable",
-      op.signature().function.has_forward_derivative && op.signature().function.is_kernel
+      op.signature().function.has_forward_derivative && op.signature().function.is_kernel()
           ? ": call " + op.signature().qualified(OpKind::Forward) + ", or the launch of its derivative, " +
                 op.signature().qualified(OpKind::LaunchJvp)
           : "");
@@ -111,7 +111,7 @@ void check_forward_mode(const Operator& op, OpKind kind, c10::ArrayRef<c10::IVal
         !sees_tensors(op.signature().function) || !(leaf.differentiable || leaf.is_written()), name, ": ", leaf.name,
         " has a tangent, but functions that see tensors whole have no forward-mode derivatives: kernels have");
     TORCH_CHECK_NOT_IMPLEMENTED(!leaf.differentiable || op.jvp != nullptr, name, ": ", leaf.name,
-                                " has a tangent, but the ", op.signature().function.is_kernel ? "kernel" : "function",
+                                " has a tangent, but the ", op.signature().function.is_kernel() ? "kernel" : "function",
                                 " has no forward derivative: mark it [Differentiable]");
   }
 }

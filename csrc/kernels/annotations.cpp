@@ -97,9 +97,9 @@ void apply(Function& function, const std::string& key, const json::value& value,
     TORCH_CHECK(value.is_string(), kPrefix, where, ": expected a string, but got ", json::serialize(value));
     for (const Attribute& one : parse_attributes(std::string(value.as_string()), where)) apply(*leaf, one, where);
   } else if (key == "launch_total") {
-    function.launch_total = list_text(value, where);
+    function.kernel().launch_total = list_text(value, where);
   } else if (key == "block_size") {
-    function.block_size = block_size(value, where, constants);
+    function.kernel().block_size = block_size(value, where, constants);
   } else {
     TORCH_CHECK(false, kPrefix, function.name, ": no parameter named ", key,
                 " (there are: ", joined(function.leaves, [](const Leaf& l) { return l.path; }),
@@ -120,7 +120,7 @@ std::vector<Function> annotate(std::vector<Function> functions, const std::strin
     const auto function =
         std::find_if(functions.begin(), functions.end(),
                      [&, n = std::string(name)](const Function& f) { return f.name == n || f.qualified_name == n; });
-    TORCH_CHECK(function != functions.end(), kPrefix, std::string(name),
+    TORCH_CHECK(function != functions.end() && function->is_kernel(), kPrefix, std::string(name),
                 ": no kernel of that name (there are: ", joined(functions, [](const Function& f) { return f.name; }),
                 ")");
     TORCH_CHECK(attributes.is_object(), kPrefix, function->name,

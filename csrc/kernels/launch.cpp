@@ -234,7 +234,7 @@ namespace {
 LaunchShape launch_shape(const BoundCall& call, const Sizes<int64_t>& total, uint32_t preferred_block) {
   static constexpr uint32_t kBlock2[3] = {32, 8, 1};
   static constexpr uint32_t kBlock3[3] = {8, 8, 4};
-  const auto& given = call.op.function.block_size;
+  const auto& given = call.op.function.kernel().block_size;
   const int rank = total[2] > 1 ? 3 : total[1] > 1 ? 2 : 1;
   LaunchShape shape;
   for (size_t i = 0; i < 3; ++i) {

@@ -94,9 +94,9 @@ std::unique_ptr<OpSignature> launch_op(const KernelSignature& op, OpKind kind, c
 }
 
 void check_block_size(const KernelSignature& op) {
-  for (const int64_t threads : op.function.block_size) {
+  for (const int64_t threads : op.function.kernel().block_size) {
     TORCH_CHECK(threads > 0, op.full_name(), ": expected BlockSize to be positive, but got ",
-                c10::IntArrayRef(op.function.block_size));
+                c10::IntArrayRef(op.function.kernel().block_size));
   }
 }
 

@@ -9,14 +9,14 @@
 #include "program/intrinsics.h"
 #include "source/source_text.h"
 #include "specialise/view_use.h"
+#include "specialise/virtual_threads.h"
 
 namespace torch_slang {
 
 namespace {
 
-// Bytes of emitted text: that a tile's threads may have together, and above which threads inside the launch's bounds
-// do not get a copy of their own, which compilers would take long over.
-constexpr size_t kMostText = 256 << 10;
+// Bytes of emitted text above which threads inside the launch's bounds do not get a copy of their own, which compilers would
+// take long over.
 constexpr size_t kMostTextTwice = 64 << 10;
 
 // Above which a host kernel whose threads are not known to be inside its bounds is inlined at once: its checks stay, so its
@@ -202,25 +202,21 @@ KernelSource specialize(const KernelSignature& op, const KernelKey& key, const K
   if (source.text.body.size() <= kMostTextTwice) {
     for (const DeviceDim& dim : op.dims.of_launch()) source.thread_bounds.push_back(device_dim(dim));
   }
-  if (!source.text.waves && !source.text.barriers && !multiplies(source)) source.threads = key.threads;
-  source.threads.tiles_waves = key.threads.tiles_waves && !source.text.waves && !multiplies(source);
-  source.threads.adds_apart = false;  // until additions have shown
   if (key.sample_dims > 0 && !multiplies(source)) {
     source.sample_dims = key.sample_dims;
     source.pointer_slots = op.layout.pointer_slots();
   }
-  source.threads.is_flat = (key.threads.is_flat || key.sample_dims > 0) && !multiplies(source);
-  while (source.threads.count > 1 && source.threads.count * source.text.body.size() > kMostText) {
-    source.threads.count /= 2;
-  }
   source.checks = op.options.checks(key.device);
   source.polls = op.options.polls(key.device);
-  const bool may_wait = source.checks == Checks::None && !source.thread_bounds.empty();
-  source.threads.lanes = may_wait ? std::min(source.threads.lanes, source.threads.count) : 1;
-  source.threads.shares = may_wait && source.threads.shares;
-  if (!source.threads.shares) source.threads.repeats = 1;
+  source.threads = allowed_threads(key.threads, {.size = source.text.body.size(),
+                                                 .has_waves = source.text.waves,
+                                                 .has_barriers = source.text.barriers,
+                                                 .multiplies = multiplies(source),
+                                                 .has_samples = key.sample_dims > 0,
+                                                 .is_checked = source.checks != Checks::None,
+                                                 .has_bounds = !source.thread_bounds.empty()});
   if (!is_launch(key.kind)) {  // a launch op's block is the caller's
-    const auto& block = op.function.block_size;
+    const auto& block = op.function.kernel().block_size;
     for (size_t i = 0; i < 3 && !block.empty(); ++i)
       source.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : 1;
   }

@@ -49,7 +49,7 @@ ThreadShare thread_share(const Function& function, const ShapePlan& shapes, int 
   if (!share.missing.empty())
     share.refusal = c10::str("no dimension of it is the launch's along ", "xyz"[share.missing.front()],
                              ": threads there may share its elements");
-  const auto& block = function.block_size;
+  const auto& block = function.kernel().block_size;
   for (size_t axis = launch.size(); axis < block.size() && share.refusal.empty(); ++axis) {
     if (block[axis] != 1)
       share.refusal = c10::str("the block has several threads along ", "xyz"[axis], ", the launch one");

@@ -17,14 +17,16 @@ bool can_be_generated(const Leaf& leaf) {
 
 // Of an instance: what results are is known then, though no argument may say it.
 void settle_results(Function& instance) {
+  const auto& [sizes, types] = std::tie(instance.plain().given_sizes, instance.plain().given_types);
+  if (sizes.empty() && types.empty()) return;
   for (Leaf& leaf : instance.leaves) {
     Element& element = leaf.element;
-    if (!leaf.is_output || instance.given_sizes.size() + instance.given_types.size() == 0) continue;
+    if (!leaf.is_output) continue;
     for (int64_t& size : element.shape) {
-      if (size < 0) size = std::max(size, instance.given_sizes[-1 - size]);
+      if (size < 0) size = std::max(size, sizes[-1 - size]);
     }
-    if (element.type_parameter < 0 || !instance.given_types[element.type_parameter]) continue;
-    element.type = *instance.given_types[element.type_parameter];
+    if (element.type_parameter < 0 || !types[element.type_parameter]) continue;
+    element.type = *types[element.type_parameter];
     element.type_parameter = -1;
   }
 }
@@ -33,11 +35,12 @@ void settle_results(Function& instance) {
 
 std::string Module::generating(const std::string& name, const std::vector<int>& leaves) const {
   Function made = find(name)->signature().function;
-  made.instance_of = made.text_name();
+  TORCH_CHECK(!made.is_kernel(), ns_, "::", name, ": nothing can generate the arguments of a kernel");
+  made.plain().instance_of = made.text_name();
   made.name += "_generated";
   for (const int index : leaves) {
     Leaf& leaf = made.leaves.at(index);
-    TORCH_CHECK(!made.is_kernel && can_be_generated(leaf), ns_, "::", name, ": nothing can generate ", leaf.path);
+    TORCH_CHECK(can_be_generated(leaf), ns_, "::", name, ": nothing can generate ", leaf.path);
     leaf.differentiable = false;
     leaf.no_gradient.clear();
     const BlockPlace& place = leaf.place();

@@ -185,7 +185,7 @@ const Operator& HostFunctions::kernel(const std::string& emitted, const std::str
   }
   if (found != nullptr) return *found;
   for (const Function& function : program_->functions) {
-    TORCH_CHECK(!function.is_kernel || function.refusal.empty() || last_name(function.qualified_name) != emitted,
+    TORCH_CHECK(!function.is_kernel() || function.refusal.empty() || last_name(function.qualified_name) != emitted,
                 caller, ": dispatches ", function.name, ", which is not available: ", function.refusal);
   }
   TORCH_CHECK(false, caller, ": dispatches ", emitted,

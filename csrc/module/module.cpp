@@ -108,13 +108,13 @@ void check_reserved(const Signature& op) {
 
 // Plain functions that ask for it at load, and those that an earlier load of the same module has registered.
 bool is_registered_at_load(const Module& module, const Function& function) {
-  if (function.is_kernel || !refusal_of(function).empty()) return false;
+  if (function.is_kernel() || !refusal_of(function).empty()) return false;
   return function.torch_op || owner_of(module.ns() + "::" + function.name) == module.identity();
 }
 
 bool is_available_function(const Module& module, const std::string& name) {
   const Function* function = module.function(name);
-  return function != nullptr && !function->is_kernel && refusal_of(*function).empty();
+  return function != nullptr && !function->is_kernel() && refusal_of(*function).empty();
 }
 
 LoadResult enter(std::shared_ptr<const Module> module, LoadedModules& all) {
@@ -152,13 +152,13 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
   annotated.functions = annotate(program_->functions, options.annotations, constants_);
   digest_ = digest_of(to_json(annotated));
   for (const Function& function : annotated.functions) {
-    if (function.is_kernel || refusal_of(function).empty()) names_.insert(function.name);
+    if (function.is_kernel() || refusal_of(function).empty()) names_.insert(function.name);
   }
   for (const Function& function : annotated.functions) {
     // Such a function would not be missed where it is asked for: Python has an answer of its own.
     TORCH_CHECK(!is_special_in_python(function.name), "torch_slang.load: the function ", ns_, "::", function.name,
                 " cannot be an operator, since ", why_reserved(function.name));
-    if (!function.is_kernel) continue;
+    if (!function.is_kernel()) continue;
     if (!function.refusal.empty()) {
       log_info(request.path, ": ", function.name, " is no operator: ", function.refusal);
       continue;
@@ -173,7 +173,7 @@ Module::Module(std::string identity, const LoadOptions& options, const CompileRe
 // Whether an expression in the kernel's attributes names the variable.
 static bool declares_by(const Function& function, const std::string& variable) {
   const auto names = [&](const std::optional<std::string>& text) { return text && mentions_name(*text, variable); };
-  return names(function.launch_total) || names(function.parallel) ||
+  return names(function.kernel().launch_total) || names(function.kernel().parallel) ||
          std::any_of(function.leaves.begin(), function.leaves.end(),
                      [&](const Leaf& leaf) { return leaf.is_view() && names(leaf.view().shape); });
 }
@@ -199,7 +199,7 @@ TunedSpace Module::space_of(const Function& function, const LoadOptions& options
         mentions_name(options.annotations, variable.name))
       add(variable.name, variable.values);
   }
-  for (const auto& [name, values] : function.tune) {
+  for (const auto& [name, values] : function.kernel().tune) {
     check_tuned({name, split_values(values)}, where + ": Tune");
     add(name, split_values(values));
   }
@@ -250,7 +250,7 @@ const Function* Module::function(const std::string& name) const {
 std::vector<std::string> Module::functions() const {
   std::vector<std::string> names;
   for (const Function& function : program_->functions) {
-    if (!function.is_kernel && refusal_of(function).empty()) names.push_back(function.name);
+    if (!function.is_kernel() && refusal_of(function).empty()) names.push_back(function.name);
   }
   return names;
 }
@@ -258,8 +258,8 @@ std::vector<std::string> Module::functions() const {
 std::map<std::string, std::vector<std::string>> Module::overloads() const {
   std::map<std::string, std::vector<std::string>> names;
   for (const Function& function : program_->functions) {
-    if (!function.overloaded.empty() && refusal_of(function).empty())
-      names[function.overloaded].push_back(function.name);
+    if (function.is_kernel() || function.plain().overloaded.empty() || !refusal_of(function).empty()) continue;
+    names[function.plain().overloaded].push_back(function.name);
   }
   return names;
 }
@@ -274,7 +274,7 @@ std::shared_ptr<Operator> Module::find(const std::string& name) const {
   const Function* other = function(name);
   const std::string refusal = other == nullptr ? "" : refusal_of(*other);
   TORCH_CHECK(refusal.empty(), ns_, "::", name, " is not available: ", refusal);
-  if (other != nullptr && !other->is_kernel) {
+  if (other != nullptr && !other->is_kernel()) {
     const std::lock_guard<std::mutex> lock(functions_mutex_);
     auto& op = functions_[name];
     if (op == nullptr)
@@ -292,17 +292,19 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
                                 const std::vector<std::optional<int64_t>>& sizes) const {
   const std::string where = ns_ + "::" + name;
   const Function* generic = function(name);
-  TORCH_CHECK(generic != nullptr && !generic->is_kernel, "no function named '", name, "'");
+  TORCH_CHECK(generic != nullptr && !generic->is_kernel(), "no function named '", name, "'");
   const std::string refusal = generic->wants_generic_arguments ? "" : refusal_of(*generic);
   TORCH_CHECK(refusal.empty(), where, " is not available: ", refusal);
-  TORCH_CHECK(types.size() <= generic->type_parameters.size() && sizes.size() <= generic->size_parameters.size(), where,
-              ": expected at most ", generic->type_parameters.size(), " types and ", generic->size_parameters.size(),
+  const std::vector<std::string>& size_parameters = generic->plain().size_parameters;
+  TORCH_CHECK(types.size() <= generic->type_parameters.size() && sizes.size() <= size_parameters.size(), where,
+              ": expected at most ", generic->type_parameters.size(), " types and ", size_parameters.size(),
               " sizes as generic arguments, but got ", types.size(), " and ", sizes.size());
   Function instance = *generic;
   instance.refusal.clear();
-  instance.instance_of = name;
-  instance.given_types.resize(generic->type_parameters.size());
-  instance.given_sizes.assign(generic->size_parameters.size(), -1);
+  PlainFunction& plain = instance.plain();
+  plain.instance_of = name;
+  plain.given_types.resize(generic->type_parameters.size());
+  plain.given_sizes.assign(size_parameters.size(), -1);
   for (size_t k = 0; k < types.size(); ++k) {
     if (types[k].empty()) continue;
     const TypeParameter& parameter = generic->type_parameters[k];
@@ -310,17 +312,17 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
                                     [&](ElementType type) { return types[k] == slang_name_of(type); });
     TORCH_CHECK(found != parameter.allowed.end(), where, ": expected ", parameter.name,
                 " to be a type that it allows, ", "but got ", types[k]);
-    instance.given_types[k] = *found;
+    plain.given_types[k] = *found;
     instance.name += (k == 0 || !types[k - 1].empty() ? "_" : "_" + parameter.name + "_") + types[k];
   }
   for (size_t k = 0; k < sizes.size(); ++k) {
     if (!sizes[k]) continue;
-    TORCH_CHECK(*sizes[k] > 0, where, ": expected ", generic->size_parameters[k], " to be at least 1, but got ",
+    TORCH_CHECK(*sizes[k] > 0, where, ": expected ", size_parameters[k], " to be at least 1, but got ",
                 *sizes[k]);
-    instance.given_sizes[k] = *sizes[k];
+    plain.given_sizes[k] = *sizes[k];
     // With its name where those before it are not given.
     const bool is_next = k == 0 || sizes[k - 1].has_value();
-    instance.name += (is_next ? "_" : "_" + generic->size_parameters[k] + "_") + std::to_string(*sizes[k]);
+    instance.name += (is_next ? "_" : "_" + size_parameters[k] + "_") + std::to_string(*sizes[k]);
   }
   return add_function(std::move(instance));
 }

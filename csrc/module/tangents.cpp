@@ -16,7 +16,7 @@ struct Family {
   std::set<std::string> names;  // that are taken
 
   std::shared_ptr<Operator> make(Function function, std::shared_ptr<TextSource> texts) const {
-    if (function.is_kernel) {
+    if (function.is_kernel()) {
       return std::make_shared<KernelOperator>(ns, std::move(function), constants, std::move(texts), options, names);
     }
     return std::make_shared<ElementwiseOperator>(ns, std::move(function), std::move(texts), options, names);
@@ -32,7 +32,7 @@ struct Family {
     auto tangents = tangents_function(function, name);
     if (!tangents) return;
     op.jvp = make(*std::move(tangents), signature.texts);
-    if (!function.is_kernel) op.dual = make(*dual_function(function, function.name), signature.texts);
+    if (!function.is_kernel()) op.dual = make(*dual_function(function, function.name), signature.texts);
   }
 };
 

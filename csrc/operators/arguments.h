@@ -1,7 +1,7 @@
 // The arguments of one call, by leaf: read from the dispatcher's stack and checked. Shared by real launches and Meta, so that
 // both refuse the same with the same words. Everything wrong throws before anything is allocated or runs.
 //
-// Kernels check theirs in kernel_arguments.h, elementwise functions in elementwise_arguments.h.
+// Kernels check theirs in kernels/arguments.h, plain functions in functions/arguments.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

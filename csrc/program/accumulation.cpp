@@ -1,8 +1,5 @@
 #include "program/accumulation.h"
 
-#include <c10/util/Exception.h>
-
-#include <algorithm>
 #include <iterator>
 
 namespace torch_slang {
@@ -45,25 +42,18 @@ constexpr AccumulationRow kRows[] = {
      .may_join_lanes = false},
 };
 
-constexpr size_t index_of(Accumulation kind) {
-  switch (kind) {
-    case Accumulation::Atomic: return 0;
-    case Accumulation::Replicated: return 1;
-    case Accumulation::Recorded: return 2;
-    case Accumulation::Custom: return 3;
+// By kind, of which Custom is the last.
+constexpr bool is_complete() {
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    if (static_cast<size_t>(kRows[i].kind) != i) return false;
   }
-  return std::size(kRows);
+  return std::size(kRows) == static_cast<size_t>(Accumulation::Custom) + 1;
 }
-static_assert(std::all_of(std::begin(kRows), std::end(kRows),
-                          [](const AccumulationRow& row) { return &kRows[index_of(row.kind)] == &row; }));
+static_assert(is_complete());
 
 }  // namespace
 
-const AccumulationRow& row_of(Accumulation kind) {
-  const size_t index = index_of(kind);
-  TORCH_INTERNAL_ASSERT(index < std::size(kRows), "accumulation ", index);
-  return kRows[index];
-}
+const AccumulationRow& row_of(Accumulation kind) { return kRows[static_cast<size_t>(kind)]; }
 
 std::optional<Accumulation> accumulation_named(std::string_view name) {
   for (const AccumulationRow& row : kRows) {

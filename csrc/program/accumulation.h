@@ -7,7 +7,7 @@
 
 namespace torch_slang {
 
-enum class Accumulation : int8_t { Atomic, Replicated, Recorded, Custom };
+enum class Accumulation : int8_t { Atomic, Replicated, Recorded, Custom };  // Custom, of the user's wrappers, is the last
 
 // Where the kernel adds. What reads it is a `switch` without default, so that a new kind is a compile error wherever it is forgotten.
 enum class GradientMemory : int8_t {
@@ -17,8 +17,9 @@ enum class GradientMemory : int8_t {
 };
 
 // Note [table of gradients]
-//   A new kind of view is a row here, a struct in slang/wrapper.slang and, where it adds in a way of its own, a branch of
-//   prelude/gradients.h; a new kind of memory is in addition what gradients/gathered_gradient.cpp makes and sums.
+//   A new kind of view is a row here, a struct in slang/wrapper.slang and its alias in slang/view.slang. One that adds in a way of
+//   its own is in addition a branch in prelude/gradients.h, kernel_base.h and wave_sums.h; a new kind of memory is what
+//   gradients/gathered_gradient.cpp makes and sums.
 struct AccumulationRow {
   Accumulation kind;
   const char* name;  // in a Program, and of [TorchSlangAccumulation] in slang/wrapper.slang

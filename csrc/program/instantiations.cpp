@@ -16,7 +16,7 @@ std::vector<ElementType> usual_choice(const TypeParameter& parameter) {
 
 std::vector<ElementType> every_choice(const TypeParameter& parameter) { return parameter.allowed; }
 
-bool is_operator(const Function& function) { return function.is_kernel || function.torch_op; }
+bool is_operator(const Function& function) { return function.is_kernel() || function.torch_op; }
 
 // Each combination of one type for each type parameter.
 template <class Choice>
@@ -41,7 +41,7 @@ std::vector<Instantiation> instantiations(const std::vector<Function>& functions
                                           const Wanted& wanted) {
   std::vector<Instantiation> all;
   for (const Function& function : functions) {
-    if (!function.refusal.empty() || !function.size_parameters.empty() || !wanted(function)) continue;
+    if (!function.refusal.empty() || function.size_count() > 0 || !wanted(function)) continue;
     for (const Types& types : combinations(function, choice)) {
       all.push_back({function.name, Direction::Forward, types, {}});
       if (function.has_backward) all.push_back({function.name, Direction::Backward, types, {}});
@@ -57,7 +57,7 @@ std::vector<Instantiation> usual_instantiations(const std::vector<Function>& fun
 }
 
 std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions) {
-  return instantiations(functions, usual_choice, [](const Function& function) { return !function.is_kernel; });
+  return instantiations(functions, usual_choice, [](const Function& function) { return !function.is_kernel(); });
 }
 
 std::vector<Instantiation> plain_instantiations(const std::vector<Function>& functions, ElementType type) {
@@ -65,7 +65,7 @@ std::vector<Instantiation> plain_instantiations(const std::vector<Function>& fun
     const auto& allowed = parameter.allowed;
     return std::find(allowed.begin(), allowed.end(), type) != allowed.end() ? Types{type} : Types{};
   };
-  return instantiations(functions, choice, [](const Function& function) { return !function.is_kernel; });
+  return instantiations(functions, choice, [](const Function& function) { return !function.is_kernel(); });
 }
 
 std::vector<Instantiation> all_instantiations(const std::vector<Function>& functions) {
@@ -89,7 +89,7 @@ bool has_forward_derivative(Direction direction) {
 Instantiation some_instantiation(const Function& function) {
   Instantiation one{function.name, Direction::Forward, {}, {}};
   for (const TypeParameter& parameter : function.type_parameters) one.types.push_back(usual_type(parameter));
-  one.sizes.assign(function.size_parameters.size(), 4);
+  one.sizes.assign(function.size_count(), 4);
   return one;
 }
 

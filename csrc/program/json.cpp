@@ -81,29 +81,37 @@ void fields(V& v, TypeParameter& t) {
 }
 
 template <class V>
+void fields(V& v, KernelFunction& k) {
+  v("launch_total", k.launch_total);
+  v("block_size", k.block_size);
+  v("tune", k.tune);
+  v("parallel", k.parallel);
+}
+
+template <class V>
+void fields(V& v, PlainFunction& p) {
+  v("overloaded", p.overloaded);
+  v("size_parameters", p.size_parameters);
+  v("results", p.results);
+  v("order", p.order);
+}
+
+template <class V>
 void fields(V& v, Function& f) {
   v("name", f.name);
   v("qualified_name", f.qualified_name);
-  v("overloaded", f.overloaded);
   v("file", f.file);
   v("line", f.line);
-  v("is_kernel", f.is_kernel);
+  v.one_of(f.kind);
   v("torch_op", f.torch_op);
   v("has_backward", f.has_backward);
   v("has_forward_derivative", f.has_forward_derivative);
   v("type_parameters", f.type_parameters);
-  v("size_parameters", f.size_parameters);
   v("wants_generic_arguments", f.wants_generic_arguments);
   v("parameters", f.parameters);
-  v("results", f.results);
-  v("order", f.order);
   v("leaves", f.leaves);
   v("view_count", f.view_count);
   v("slot_count", f.slot_count);
-  v("launch_total", f.launch_total);
-  v("block_size", f.block_size);
-  v("tune", f.tune);
-  v("parallel", f.parallel);
   v("refusal", f.refusal);
 }
 
@@ -356,7 +364,7 @@ std::string write(const T& item) {
 
 // Of a Program: no field is there in each, so a text that is none would pass for one of an empty module.
 constexpr const char* kProgramMark = "torch_slang_program";
-constexpr int kProgramFormat = 5;
+constexpr int kProgramFormat = 6;
 
 Program read_program(const json::value& value) {
   const json::object* object = value.if_object();

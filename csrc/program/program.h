@@ -122,7 +122,7 @@ struct Leaf {
 };
 
 // Note [elementwise functions]
-//   A plain function (is_kernel is false) is applied to each element of its broadcast arguments. Every leaf is a View: an
+//   A plain function is applied to each element of its broadcast arguments. Every leaf is a View: an
 //   element of it is one value of the leaf's type, whose shape is the tensor's trailing dimensions. Inputs come first, in
 //   the order of the parameters; behind them come the outputs (is_output): the returned value, then what `out` and `inout`
 //   parameters give. An `inout` parameter is both, an input `p` and an output `p_out`; an `out` parameter p is the output
@@ -152,39 +152,61 @@ struct TypeParameter {
   std::vector<ElementType> allowed;  // those that satisfy its constraints
 };
 
-struct Function {
-  std::string name;  // "cube"; a kernel in a namespace of the source: "ns_cube"
-  std::string qualified_name;  // "ns.cube" as Slang spells it
-  std::string overloaded;  // of a plain function that shares its name: that name, "blend" of "blend_float3"
-  std::string file;
-  int line = 0;
-  bool is_kernel = true;  // false: a plain function
-  bool torch_op = false;  // [TorchOp]
-  bool has_backward = false;  // [Differentiable] links both; PyBindCUDA{Fwd,Bwd}Diff choose one
-  bool has_forward_derivative = false;
-  std::vector<TypeParameter> type_parameters;
-  std::vector<std::string> size_parameters;  // of a plain function: `let N : int`
-  bool wants_generic_arguments = false;  // no argument says what some of these are: refused until they are given
-  std::vector<Parameter> parameters;  // of a plain function, its inputs
-  std::vector<Parameter> results;  // of a plain function: `result`, then `out` and `inout` parameters
-  std::vector<std::string> order;  // of a plain function: the names of all its parameters, `out` ones too
-  std::vector<Leaf> leaves;  // flattened, in order
-  int view_count = 0;  // of the argument block
-  int slot_count = 0;
+// What a function is asked for that was marked as a kernel.
+struct KernelFunction {
+  static constexpr const char* kName = "kernel";
   std::optional<std::string> launch_total;  // text: "F, N"
   std::vector<int64_t> block_size;  // {} : the run-time chooses
   std::vector<std::pair<std::string, std::string>> tune;  // [Tune(name, values)]: see program/tuned.h
   std::optional<std::string> parallel;
-  std::string refusal;  // not empty: why this function cannot become an operator (an error once it is asked for)
+};
 
-  // Of a plain function whose generic arguments somebody gave ("copy<4>", named copy_4), which no Program holds: the
-  // generic function and the given arguments; -1 and nothing where the tensors decide.
+// Note [elementwise functions]
+struct PlainFunction {
+  static constexpr const char* kName = "plain";
+  std::string overloaded;  // the name that it shares with others: "blend" of "blend_float3"
+  std::vector<std::string> size_parameters;  // `let N : int`
+  std::vector<Parameter> results;  // `result`, then `out` and `inout` parameters
+  std::vector<std::string> order;  // the names of all its parameters, `out` ones too
+
+  // Of a function whose generic arguments somebody gave ("copy<4>", named copy_4), which no Program holds: the generic
+  // function and the given arguments; -1 and nothing where the tensors decide.
   std::string instance_of;
   std::vector<std::optional<ElementType>> given_types;
   std::vector<int64_t> given_sizes;
-  const std::string& text_name() const { return instance_of.empty() ? name : instance_of; }
+};
+
+struct Function {
+  std::string name;  // "cube"; a kernel in a namespace of the source: "ns_cube"
+  std::string qualified_name;  // "ns.cube" as Slang spells it
+  std::string file;
+  int line = 0;
+  std::variant<KernelFunction, PlainFunction> kind;
+  bool torch_op = false;  // [TorchOp]
+  bool has_backward = false;  // [Differentiable] links both; PyBindCUDA{Fwd,Bwd}Diff choose one
+  bool has_forward_derivative = false;
+  std::vector<TypeParameter> type_parameters;
+  bool wants_generic_arguments = false;  // no argument says what some of these are: refused until they are given
+  std::vector<Parameter> parameters;  // of a plain function, its inputs
+  std::vector<Leaf> leaves;  // flattened, in order
+  int view_count = 0;  // of the argument block
+  int slot_count = 0;
+  std::string refusal;  // not empty: why this function cannot become an operator (an error once it is asked for)
   std::string tangents_of;  // not empty: the function whose tangents this one computes (program/tangents.h)
   bool has_values = false;  // and, behind them, the function's results
+
+  bool is_kernel() const { return std::holds_alternative<KernelFunction>(kind); }
+  // These throw where the function is of the other kind.
+  KernelFunction& kernel() { return std::get<KernelFunction>(kind); }
+  const KernelFunction& kernel() const { return std::get<KernelFunction>(kind); }
+  PlainFunction& plain() { return std::get<PlainFunction>(kind); }
+  const PlainFunction& plain() const { return std::get<PlainFunction>(kind); }
+
+  // Of either.
+  size_t size_count() const { return is_kernel() ? 0 : plain().size_parameters.size(); }
+  const std::string& text_name() const {  // that its device text has
+    return is_kernel() || plain().instance_of.empty() ? name : plain().instance_of;
+  }
 };
 
 // A [TorchEntryPoint] function: it runs on the host, allocates tensors and dispatches kernels of its module.

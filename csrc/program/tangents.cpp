@@ -33,7 +33,7 @@ class Maker {
   }
 
   Function make() {
-    if (function_.is_kernel) {
+    if (function_.is_kernel()) {
       keep_kernels_own();
     } else {
       keep_inputs();
@@ -46,7 +46,7 @@ class Maker {
         if (leaf.is_generated() && leaf.diff_view()) made_.view_count += 2;  // the text has its tangent: zero
       }
     }
-    made_.results = trees(function_.results);
+    if (!made_.is_kernel()) made_.plain().results = trees(function_.plain().results);
     if (made_.has_values) add_values();
     for (Parameter& tree : trees(function_.parameters)) made_.parameters.push_back(std::move(tree));
     return std::move(made_);
@@ -107,7 +107,7 @@ class Maker {
 
   ViewLeaf tangent_of(ViewLeaf view, const Leaf& leaf) {
     if (view.fill) view.fill = 0;
-    if (function_.is_kernel && !leaf.is_output) view.shape = function_.leaves[leaf.origin].name;
+    if (function_.is_kernel() && !leaf.is_output) view.shape = function_.leaves[leaf.origin].name;
     view.primal_view = made_.view_count++;
     view.diff_view = made_.view_count++;
     if (view.gradient_slots) view.gradient_slots = take_slots(slot_count(view.gathering().memory));
@@ -157,7 +157,7 @@ std::optional<Function> tangents_function(const Function& function, const std::s
 }
 
 std::optional<Function> dual_function(const Function& function, const std::string& name) {
-  return function.is_kernel ? std::nullopt : make(function, name, /*has_values=*/true);
+  return function.is_kernel() ? std::nullopt : make(function, name, /*has_values=*/true);
 }
 
 }  // namespace torch_slang

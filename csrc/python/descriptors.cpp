@@ -85,13 +85,14 @@ py::dict describe(const Signature& op) {
   for (const auto& parameter : op.function.parameters) parameters.append(describe_parameter(parameter));
   result["parameters"] = parameters;
   py::list results;
-  for (const auto& parameter : op.function.results) results.append(describe_parameter(parameter));
+  const PlainFunction plain = op.function.is_kernel() ? PlainFunction() : op.function.plain();
+  for (const auto& parameter : plain.results) results.append(describe_parameter(parameter));
   result["results"] = results;
-  result["order"] = op.function.order;
+  result["order"] = plain.order;
   for (int i = 0; i < kOpKinds; ++i) {
     const auto kind = static_cast<OpKind>(i);
     const auto* signature = op.of(kind);
-    const bool writes_outputs = !op.function.is_kernel && kind == OpKind::Launch;
+    const bool writes_outputs = !op.function.is_kernel() && kind == OpKind::Launch;
     result[writes_outputs ? "out" : name_of(kind)] =
         signature != nullptr ? py::cast(signature->name) : py::object(py::none());
   }
@@ -103,7 +104,7 @@ py::dict describe(const Signature& op) {
     type_parameters.append(py::make_tuple(parameter.name, allowed));
   }
   result["type_parameters"] = type_parameters;
-  result["size_parameters"] = op.function.size_parameters;
+  result["size_parameters"] = plain.size_parameters;
   result["has_backward"] = op.function.has_backward;
   result["has_forward_derivative"] = op.function.has_forward_derivative;
   return result;

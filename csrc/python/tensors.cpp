@@ -2,8 +2,10 @@
 
 #include <ATen/ScalarOps.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "functions/promotion.h"
 #include "operators/view_packing.h"
 #include "program/enumerations.h"
 
@@ -29,6 +31,11 @@ py::object number_tensor(py::handle value, const std::string& dtype) {
   return py::reinterpret_steal<py::object>(THPVariable_Wrap(shared_number(scalar_of(value), scalar_type(*type))));
 }
 
+c10::ScalarType dtype_of(py::handle dtype) {
+  TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "expected a torch.dtype");
+  return reinterpret_cast<const THPDtype*>(dtype.ptr())->scalar_type;
+}
+
 // Python's `tensor.grad` warns where a tensor is no leaf and has none.
 py::object gradient_of(py::handle tensor) {
   TORCH_CHECK_TYPE(THPVariable_Check(tensor.ptr()), "expected a tensor");
@@ -44,6 +51,9 @@ at::Tensor shared_number(const c10::Scalar& value, c10::ScalarType type) {
 
 void bind_tensors(py::module_& m) {
   m.def("number_tensor", &number_tensor, py::arg("value"), py::arg("dtype"));
+  m.def(
+      "widens", [](py::handle given, py::handle wanted) { return widens(dtype_of(given), dtype_of(wanted)); },
+      py::arg("given"), py::arg("wanted"));
   m.def("gradient_of", &gradient_of, py::arg("tensor"));
 }
 

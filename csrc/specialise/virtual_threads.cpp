@@ -19,6 +19,7 @@ constexpr int64_t kBytesInFlight = 32;
 // The same where it comes in vectors: one of them. sqr's forward takes 0.2536 ms for 2^27 floats then, and 0.2625 with two.
 constexpr int64_t kBytesInVector = 16;
 constexpr int kMost = 16;
+constexpr size_t kMostText = 256 << 10;  // bytes of it that the threads of one may have together
 // That the lanes of a thread may have together: more would take too many registers.
 constexpr int64_t kBytesInVectors = 128;
 
@@ -116,6 +117,21 @@ VirtualThreads likely_threads(const ThreadFacts& facts) {
   while (lanes * groups < kMost && lanes * groups * facts.bytes < enough && fills(facts, lanes * groups)) groups *= 2;
   VirtualThreads threads = arranged(facts, lanes, groups, 1, false, all_tiled.load(std::memory_order_relaxed));
   while (may_repeat(facts, threads, 2 * threads.repeats)) threads.repeats *= 2;
+  return threads;
+}
+
+VirtualThreads allowed_threads(const VirtualThreads& wanted, const TextFacts& text) {
+  VirtualThreads threads;
+  if (!text.has_waves && !text.has_barriers && !text.multiplies) threads = wanted;
+  while (threads.count > 1 && threads.count * text.size > kMostText) threads.count /= 2;
+  // Lanes and repeated threads keep numbers until all have run.
+  const bool may_keep = !text.is_checked && text.has_bounds;
+  threads.lanes = may_keep ? std::min(threads.lanes, threads.count) : 1;
+  threads.shares = may_keep && threads.shares;
+  if (!threads.shares) threads.repeats = 1;
+  threads.adds_apart = false;  // until additions have shown
+  threads.tiles_waves = wanted.tiles_waves && !text.has_waves && !text.multiplies;
+  threads.is_flat = (wanted.is_flat || text.has_samples) && !text.multiplies;
   return threads;
 }
 

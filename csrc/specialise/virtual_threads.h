@@ -31,6 +31,19 @@ struct ThreadFacts {
   int shared_axis = -1;  // along which threads share elements of gradients (Note [shared elements] in prelude/shared.h)
 };
 
+// What the text of a kernel says of the virtual threads that it may have.
+struct TextFacts {
+  size_t size = 0;
+  bool has_waves = false, has_barriers = false;  // threads meet
+  bool multiplies = false;  // products of matrices, whose threads are as they are written
+  bool has_samples = false;  // of vmap
+  bool is_checked = false;  // in debug mode
+  bool has_bounds = false;  // which threads have something to do is known
+};
+
+// Those that the launch is to have, less what the text does not allow.
+VirtualThreads allowed_threads(const VirtualThreads& wanted, const TextFacts& text);
+
 // The choice that has been the best for most kernels.
 VirtualThreads likely_threads(const ThreadFacts& facts);
 

@@ -84,7 +84,7 @@ std::shared_ptr<const Program> find_or_make(const CompileRequest& request, const
 bool may_be_used_without_texts(const Program& description) {
   return description.tuned.empty() && description.host_functions.empty() &&
          std::all_of(description.functions.begin(), description.functions.end(),
-                     [](const Function& function) { return function.tune.empty(); });
+                     [](const Function& function) { return !function.is_kernel() || function.kernel().tune.empty(); });
 }
 
 // Both ends of a compile that a thread of its own does.

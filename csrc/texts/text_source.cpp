@@ -164,7 +164,7 @@ std::vector<Instantiation> TextSource::to_ask_for(const Instantiation& wanted) c
     if (find(one) == nullptr && listed.emplace(one.function, one.direction, one.types, one.sizes).second)
       list.push_back(one);
   };
-  if (!function->is_kernel) {
+  if (!function->is_kernel()) {
     for (const Instantiation& one : with_others(program_->functions, wanted.types)) {
       if (list.size() < kManyTexts) add(one);
     }

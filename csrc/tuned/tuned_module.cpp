@@ -24,9 +24,9 @@ const std::string* value_of(const TunedValues& values, const std::string& name) 
 // a package's file may be elsewhere than it was built.
 std::string signature_text(Function function) {
   function.file.clear();
-  function.launch_total.reset();
-  function.block_size.clear();
-  function.tune.clear();
+  function.kernel().launch_total.reset();
+  function.kernel().block_size.clear();
+  function.kernel().tune.clear();
   Program program;
   program.functions.push_back(std::move(function));
   return to_json(program);

@@ -123,10 +123,10 @@ Tuner::Variant Tuner::variant(const KernelSignature& front, const TunedValues& v
 
 // Note [tuned launches].
 std::vector<TunedValues> Tuner::candidates(const KernelSignature& front, OpKind kind) const {
-  if (!is_launch(kind) || !front.function.launch_total) return combinations(space_);
+  if (!is_launch(kind) || !front.function.kernel().launch_total) return combinations(space_);
   TunedSpace space = space_;
   for (TunedVariable& variable : space) {
-    if (mentions_name(*front.function.launch_total, variable.name)) variable.values.resize(1);
+    if (mentions_name(*front.function.kernel().launch_total, variable.name)) variable.values.resize(1);
   }
   return combinations(space);
 }

@@ -132,7 +132,7 @@ void Tuning::find_first(Trial& trial) {
 }
 
 const std::vector<int64_t>& Tuning::block_of(const Candidate& candidate) {
-  return candidate.op->signature().function.block_size;
+  return candidate.op->signature().function.kernel().block_size;
 }
 
 // Why it need not be tried beside the first that works, if so.

@@ -79,7 +79,7 @@ void square(DiffTensorView input, DiffTensorView output)
     output[i] = input[i] * input[i];
 })slang");
   const Function& square = function_named(program, "square");
-  BOOST_TEST(square.is_kernel);
+  BOOST_TEST(square.is_kernel());
   BOOST_TEST(square.has_backward);
   BOOST_TEST(square.has_forward_derivative);
   BOOST_TEST(square.file == kPath);
@@ -100,11 +100,11 @@ struct Grid { [Shape("N")] TensorView<float> cells; int n; }
 void f(Grid grid, [In] TensorView<int> ids, [Out("N, F")] [Fill(0.5)] TensorView<float2> y) {}
 [TorchOp] float g(float x, no_diff int k = 3, float eps = 0.25) { return x; })slang");
   const Function& f = function_named(program, "f");
-  BOOST_TEST(*f.launch_total == "F, N");
-  BOOST_TEST((f.block_size == std::vector<int64_t>{64, 2, 1}));
-  BOOST_TEST(f.tune.size() == 2u);
-  BOOST_TEST(f.tune[0].second == "32, 64");
-  BOOST_TEST(*f.parallel == "N");
+  BOOST_TEST(*f.kernel().launch_total == "F, N");
+  BOOST_TEST((f.kernel().block_size == std::vector<int64_t>{64, 2, 1}));
+  BOOST_TEST(f.kernel().tune.size() == 2u);
+  BOOST_TEST(f.kernel().tune[0].second == "32, 64");
+  BOOST_TEST(*f.kernel().parallel == "N");
   BOOST_TEST(*leaf_named(f, "grid_cells").view().shape == "N");
   BOOST_TEST(leaf_named(f, "ids").view().is_in);
   const Leaf& y = leaf_named(f, "y");
@@ -114,7 +114,7 @@ void f(Grid grid, [In] TensorView<int> ids, [Out("N, F")] [Fill(0.5)] TensorView
   BOOST_TEST((y.element.shape == std::vector<int64_t>{2}));
   BOOST_TEST(!f.has_backward);
   const Function& g = function_named(program, "g");
-  BOOST_TEST(!g.is_kernel);
+  BOOST_TEST(!g.is_kernel());
   BOOST_TEST(g.torch_op);
   BOOST_TEST(*leaf_named(g, "k").default_int == 3);
   BOOST_TEST(*leaf_named(g, "eps").default_float == 0.25);
@@ -665,10 +665,9 @@ BOOST_AUTO_TEST_CASE(a_program_survives_as_text) {
   program.module_name = "m";
   Function function;
   function.name = "f";
-  function.is_kernel = false;
-  function.block_size = {1, 2, 3};
-  function.tune = {{"BM", "1, 2"}};
-  function.launch_total = "N";
+  function.kernel().block_size = {1, 2, 3};
+  function.kernel().tune = {{"BM", "1, 2"}};
+  function.kernel().launch_total = "N";
   function.type_parameters = {{"T", {ElementType::BFloat16, ElementType::Float64}}};
   Leaf leaf;
   leaf.name = "x\"\n\t\\ \xc3\xa9";
@@ -681,7 +680,9 @@ BOOST_AUTO_TEST_CASE(a_program_survives_as_text) {
   parameter.fields.resize(2);
   parameter.fields[1].leaf = 7;
   function.parameters = {parameter};
-  program.functions = {function};
+  Function plain;
+  plain.kind.emplace<PlainFunction>().overloaded = "g";
+  program.functions = {function, plain};
   DeviceText text;
   text.direction = Direction::Backward;
   text.types = {ElementType::Float16};
@@ -690,7 +691,9 @@ BOOST_AUTO_TEST_CASE(a_program_survives_as_text) {
   program.files = {{"/a", ""}, {"/b", "12"}};
   const Program again = program_from_json(to_json(program));
   BOOST_TEST(to_json(again) == to_json(program));
-  BOOST_TEST(!again.functions[0].is_kernel);
+  BOOST_TEST(again.functions[0].is_kernel());
+  BOOST_TEST(!again.functions[1].is_kernel());
+  BOOST_TEST(again.functions[1].plain().overloaded == "g");
   BOOST_TEST(again.functions[0].leaves[0].name == leaf.name);
   BOOST_TEST(again.functions[0].leaves[0].value().slot == 7);
   BOOST_TEST(*again.functions[0].leaves[0].value().gradient_slot == 8);
@@ -704,14 +707,16 @@ BOOST_AUTO_TEST_CASE(damaged_text_is_an_error_that_names_the_place) {
       {"{", "damaged program text"},
       {"[]", "this is no Program: the field torch_slang_program is missing"},
       {R"slang({"torch_slang_program": 1})slang", "a Program of another version"},
-      {R"slang({"torch_slang_program": 5, "functions": [{"line": "three"}]})slang",
+      {R"slang({"torch_slang_program": 6, "functions": [{"line": "three"}]})slang",
        "program.functions[0].line should be a number"},
-      {R"slang({"torch_slang_program": 5, "texts": [{"direction": "sideways"}]})slang",
+      {R"slang({"torch_slang_program": 6, "texts": [{"direction": "sideways"}]})slang",
        "program.texts[0].direction should be a name"},
-      {R"slang({"torch_slang_program": 5, "functions": [{}, {"leaves": 3}]})slang",
+      {R"slang({"torch_slang_program": 6, "functions": [{"plain": {}}, {"kernel": {}, "leaves": 3}]})slang",
        "program.functions[1].leaves should be a list"},
-      {R"slang({"torch_slang_program": 5, "functions": [{"leaves": [{"sphere": {}}]}]})slang",
+      {R"slang({"torch_slang_program": 6, "functions": [{"kernel": {}, "leaves": [{"sphere": {}}]}]})slang",
        "program.functions[0].leaves[0] should be of a kind"},
+      {R"slang({"torch_slang_program": 6, "functions": [{"name": "f"}]})slang",
+       "program.functions[0] should be of a kind"},
   };
   for (const auto& [text, part] : table) {
     BOOST_CHECK_EXCEPTION(program_from_json(text), c10::Error,

@@ -87,7 +87,7 @@ Program gathering_kernels() {
     return compile_request(session, request, Extent::DescribeOnly, [](const std::string&, const std::string&) {});
   }();
   for (const Function& function : described.functions) {
-    if (!function.is_kernel) continue;
+    if (!function.is_kernel()) continue;
     for (const Direction direction : {Direction::Backward, Direction::Jvp})
       request.instantiations.push_back({function.name, direction, {}, {}});
   }

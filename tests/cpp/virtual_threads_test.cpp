@@ -229,4 +229,36 @@ BOOST_AUTO_TEST_CASE(texts_are_read_back_and_damaged_ones_are_not) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_text_allows_less_than_the_launch_wants) {
+  const VirtualThreads wanted{.count = 8, .lanes = 4, .repeats = 2, .shares = true, .adds_apart = true, .tiles_waves = true};
+  const TextFacts usual{.size = 1000, .has_bounds = true};
+  const auto changed = [&](auto change) {
+    TextFacts text = usual;
+    change(text);
+    return allowed_threads(wanted, text);
+  };
+  VirtualThreads expected = wanted;
+  expected.adds_apart = false;
+  BOOST_TEST((allowed_threads(wanted, usual) == expected));
+
+  const VirtualThreads large = changed([](TextFacts& text) { text.size = 128 << 10; });
+  BOOST_TEST(large.count == 2);
+  BOOST_TEST(large.lanes == 2);
+  for (const auto change : {+[](TextFacts& text) { text.is_checked = true; }, +[](TextFacts& text) { text.has_bounds = false; }}) {
+    const VirtualThreads apart = changed(change);
+    BOOST_TEST(apart.count == 8);
+    BOOST_TEST(apart.lanes == 1);
+    BOOST_TEST(apart.repeats == 1);
+    BOOST_TEST(!apart.shares);
+  }
+  const VirtualThreads meeting = changed([](TextFacts& text) { text.has_barriers = true; });
+  BOOST_TEST(meeting.count == 1);
+  BOOST_TEST(meeting.lanes == 1);
+  BOOST_TEST(meeting.tiles_waves);
+  BOOST_TEST(!changed([](TextFacts& text) { text.has_waves = true; }).tiles_waves);
+  BOOST_TEST(changed([](TextFacts& text) { text.has_samples = true; }).is_flat);
+  const VirtualThreads product = changed([](TextFacts& text) { text.multiplies = text.has_samples = true; });
+  BOOST_TEST((product == VirtualThreads{}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torch_slang import _C
 from torch_slang._numbers import kind_of, number_of
 from torch_slang.functions.variant import FunctionVariant
 from torch_slang.generators import Generator
@@ -156,7 +157,7 @@ def _cost(arguments: FunctionArguments, leaf: FunctionLeaf, value: Any, place: t
         _check_shape(arguments, leaf, value, place)
         if leaf.is_whole:
             return _whole_cost(arguments, leaf, value)
-        if leaf.dtype is not None and not _widens(value.dtype, leaf.dtype):
+        if leaf.dtype is not None and not _C.widens(value.dtype, leaf.dtype):
             raise arguments.error(f"expected {leaf.what} to have dtype {leaf.dtype}, but got {value.dtype}")
         return (0 if value.dtype == leaf.dtype else _WIDER) - len(leaf.shape)
     numbers = list(_numbers(value, leaf.shape, arguments, leaf))
@@ -188,13 +189,6 @@ def _check_shape(
     fits = outer >= 0 and all(wanted < 0 or size == wanted for size, wanted in zip(inner, leaf.shape, strict=True))
     if not fits or (place is not None and outer != len(place)):
         raise arguments.error(f"{leaf.what} does not fit shape {list(tensor.shape)}")
-
-
-def _widens(given: torch.dtype, wanted: torch.dtype) -> bool:
-    try:
-        return bool(torch.promote_types(given, wanted) == wanted)
-    except RuntimeError:  # none for wide unsigned integers
-        return False
 
 
 def _numbers(value: Any, shape: tuple[int, ...], arguments: FunctionArguments, leaf: FunctionLeaf) -> Any:

@@ -124,7 +124,7 @@ class ModuleDescriber {
       if (location.filePath != nullptr) function.file = location.filePath;
     }
     read_attributes(function, reflection);
-    if (function.is_kernel && scope.owner != nullptr) return;
+    if (function.is_kernel() && scope.owner != nullptr) return;
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i)
       described.parameter_types.push_back(name_of(reflection->getParameterByIndex(i)->getType()));
     try {
@@ -160,15 +160,12 @@ class ModuleDescriber {
       describe_host_function(function, *described.host, reflection, TypeReader(layout_, {}, {}));
       return;
     }
-    if (!function.is_kernel) refuse_promises(reflection);
-    if (!function.is_kernel && !function.tune.empty())
-      refuse("[Tune] is for kernels, and this is a plain function: no value but the first of " +
-             function.tune[0].first + " would be tried. Put it on a kernel, or give the value among the defines");
+    if (!function.is_kernel()) refuse_promises(reflection);
     const bool differentiable = link_derivatives(function, reflection);
     const TypeReader types = read_generics(described, scope);
     if (scope.names.empty()) read_name(described);
     const std::vector<ParameterText> texts = parameter_texts_of(function, reflection);
-    if (!function.is_kernel) {
+    if (!function.is_kernel()) {
       describe_elementwise_function(function, described.call, reflection, scope.owner, texts, types, differentiable);
       return;
     }
@@ -205,9 +202,10 @@ class ModuleDescriber {
     const Function& function = described.function;
     std::string list;
     for (const std::string& argument : described.call.generic_arguments) {
-      const auto& sizes = function.size_parameters;
-      const bool is_size = std::find(sizes.begin(), sizes.end(), argument) != sizes.end();
-      list += (list.empty() ? "" : ", ") + std::string(is_size ? "1" : "float");
+      const auto& types = function.type_parameters;
+      const bool is_type = std::any_of(types.begin(), types.end(),
+                                       [&](const TypeParameter& type) { return type.name == argument; });
+      list += (list.empty() ? "" : ", ") + std::string(is_type ? "float" : "1");
     }
     const std::string& name = function.qualified_name;
     if (list.empty()) return {name};
@@ -228,20 +226,28 @@ class ModuleDescriber {
   }
 
   static void read_attributes(Function& function, FunctionReflection* reflection) {
-    function.is_kernel = false;
-    for (const char* name : {"TorchSlangKernel", "PyBindCUDA", "PyBindCUDAFwdDiff", "PyBindCUDABwdDiff"}) {
-      function.is_kernel = function.is_kernel || find_attribute(reflection, name) != nullptr;
-    }
     function.torch_op = find_attribute(reflection, "TorchOp") != nullptr;
-    function.launch_total = find_string_attribute(reflection, "LaunchTotal");
-    function.parallel = find_string_attribute(reflection, "Parallel");
+    const auto marks = {"TorchSlangKernel", "PyBindCUDA", "PyBindCUDAFwdDiff", "PyBindCUDABwdDiff"};
+    const bool is_kernel = std::any_of(marks.begin(), marks.end(), [&](const char* name) {
+      return find_attribute(reflection, name) != nullptr;
+    });
+    if (is_kernel) {
+      read_launch(function.kind.emplace<KernelFunction>(), reflection);
+    } else {
+      function.kind.emplace<PlainFunction>();
+    }
+  }
+
+  static void read_launch(KernelFunction& kernel, FunctionReflection* reflection) {
+    kernel.launch_total = find_string_attribute(reflection, "LaunchTotal");
+    kernel.parallel = find_string_attribute(reflection, "Parallel");
     if (slang::Attribute* block = find_attribute(reflection, "BlockSize")) {
-      for (unsigned i = 0; i < 3; ++i) function.block_size.push_back(int_argument(block, i));
+      for (unsigned i = 0; i < 3; ++i) kernel.block_size.push_back(int_argument(block, i));
     }
     for (unsigned i = 0; i < reflection->getUserAttributeCount(); ++i) {
       slang::Attribute* attribute = reflection->getUserAttributeByIndex(i);
       if (std::string(attribute->getName()) != "Tune") continue;
-      function.tune.emplace_back(string_argument(attribute, 0), string_argument(attribute, 1));
+      kernel.tune.emplace_back(string_argument(attribute, 0), string_argument(attribute, 1));
     }
   }
 
@@ -258,7 +264,12 @@ class ModuleDescriber {
     return differentiable;
   }
 
+  // What says something of a kernel's calls.
   static void refuse_promises(FunctionReflection* reflection) {
+    if (slang::Attribute* tune = find_attribute(reflection, "Tune")) {
+      refuse("[Tune] is for kernels, and this is a plain function: no value but the first of ", string_argument(tune, 0),
+             " would be tried. Put it on a kernel, or give the value among the defines");
+    }
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i) {
       VariableReflection* variable = reflection->getParameterByIndex(i);
       if (find_attribute(variable, "MultipleOf") == nullptr) continue;
@@ -283,7 +294,8 @@ class ModuleDescriber {
     const bool own_generic =
         !scope.generics.empty() && scope.generics.back()->asGeneric()->getInnerKind() == SLANG_DECL_KIND_FUNC;
     if (own_generic) described.call.generic_arguments = parameters_in_order(scope.generics.back());
-    return {layout_, names, differentiable, function.size_parameters};
+    return {layout_, names, differentiable,
+            function.is_kernel() ? std::vector<std::string>() : function.plain().size_parameters};
   }
 
   // Whether it is differentiable.
@@ -301,7 +313,7 @@ class ModuleDescriber {
 
   static void add_size_parameter(Function& function, VariableReflection* parameter) {
     const std::string name = parameter->getName();
-    if (function.is_kernel) {
+    if (function.is_kernel()) {
       refuse("it is generic over the value ", name, "; an operator may be generic over types alone");
     }
     const std::string type = name_of(parameter->getType());
@@ -309,7 +321,7 @@ class ModuleDescriber {
       refuse("its generic parameter ", name, " is a ", type,
              ", but values that it is generic over must be sizes: int or uint");
     }
-    function.size_parameters.push_back(name);
+    function.plain().size_parameters.push_back(name);
   }
 
   // Reflection lists types and values apart; the declaration has both in order.
@@ -342,9 +354,10 @@ class ModuleDescriber {
     }
     if (bases.empty()) return;
     for (DescribedFunction& one : found_) {
-      for (const auto* trees : {&one.function.parameters, &one.function.results}) {
-        for (const Parameter& tree : *trees) refuse_inheriting(tree, bases, one.function.refusal);
-      }
+      Function& function = one.function;
+      for (const Parameter& tree : function.parameters) refuse_inheriting(tree, bases, function.refusal);
+      if (function.is_kernel()) continue;
+      for (const Parameter& tree : function.plain().results) refuse_inheriting(tree, bases, function.refusal);
     }
   }
 
@@ -392,7 +405,7 @@ class ModuleDescriber {
     for (auto& [name, group] : groups) {
       if (group.size() == 1) continue;
       const bool are_plain = std::all_of(group.begin(), group.end(), [](const DescribedFunction* one) {
-        return !one->function.is_kernel && !one->host;
+        return !one->function.is_kernel() && !one->host;
       });
       for (DescribedFunction* one : group) {
         if (!are_plain) {
@@ -400,7 +413,7 @@ class ModuleDescriber {
               c10::str("there are several functions ", name, " and a kernel can have no overloads; rename the others");
           continue;
         }
-        one->function.overloaded = name;
+        one->function.plain().overloaded = name;
         one->function.name = name + "_" + types_as_name(one->parameter_types);
         while (!taken.insert(one->function.name).second) one->function.name += "_";
         one->shares_name = true;

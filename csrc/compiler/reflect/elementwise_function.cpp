@@ -184,9 +184,9 @@ class ElementwiseDescriber {
   void describe(FunctionReflection* reflection, TypeReflection* owner, const std::vector<ParameterText>& texts) {
     if (owner != nullptr) add_this(reflection, owner);
     const auto first = call_.parameters.size();
-    if (first > 0) function_.order.emplace_back("this");
+    if (first > 0) function_.plain().order.emplace_back("this");
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i) {
-      function_.order.emplace_back(reflection->getParameterByIndex(i)->getName());
+      function_.plain().order.emplace_back(reflection->getParameterByIndex(i)->getName());
       add_input(reflection->getParameterByIndex(i), texts[i]);
     }
     add_returned(reflection);
@@ -242,8 +242,8 @@ class ElementwiseDescriber {
     if (value.type == "void") return;
     value.paired = differentiable_ && reflection->findModifier(Modifier::NoDiff) == nullptr &&
                    types_.is_differentiable(reflection->getReturnType());
-    value.result = static_cast<int>(function_.results.size());
-    function_.results.push_back(
+    value.result = static_cast<int>(function_.plain().results.size());
+    function_.plain().results.push_back(
         ElementwiseFlattener(function_, types_, true)
             .flatten({reflection->getReturnType(), "result", "result", "result"}, value.paired, false));
   }
@@ -255,8 +255,8 @@ class ElementwiseDescriber {
   void add_result(TypeReflection* type, const std::string& name, PassedValue& value) {
     if (value.passing == Passing::In) return;
     const std::string leaf_name = value.passing == Passing::InOut ? name + "_out" : name;
-    value.result = static_cast<int>(function_.results.size());
-    function_.results.push_back(
+    value.result = static_cast<int>(function_.plain().results.size());
+    function_.plain().results.push_back(
         ElementwiseFlattener(function_, types_, true).flatten({type, name, leaf_name, name}, value.paired, false));
   }
 
@@ -276,13 +276,13 @@ class ElementwiseDescriber {
         continue;
       refuse_undecided("type parameter " + parameter.name);
     }
-    for (size_t i = 0; i < function_.size_parameters.size(); ++i) {
+    for (size_t i = 0; i < function_.plain().size_parameters.size(); ++i) {
       const auto has_size = [&](const Leaf& leaf) {
         const auto& shape = leaf.element.shape;
         return std::find(shape.begin(), shape.end(), -1 - static_cast<int64_t>(i)) != shape.end();
       };
       if (any_leaf(false, has_size)) continue;
-      refuse_undecided("size " + function_.size_parameters[i]);
+      refuse_undecided("size " + function_.plain().size_parameters[i]);
     }
   }
 

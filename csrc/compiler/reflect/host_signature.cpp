@@ -122,7 +122,7 @@ void refuse_equal_names(std::vector<HostFunction>& functions) {
 
 void describe_host_function(Function& function, HostFunction& host, slang::FunctionReflection* reflection,
                             const TypeReader& types) {
-  function.is_kernel = false;
+  function.kind.emplace<PlainFunction>();
   HostFlattener parameters(function.leaves, types, false);
   for (unsigned i = 0; i < reflection->getParameterCount(); ++i) {
     slang::VariableReflection* variable = reflection->getParameterByIndex(i);

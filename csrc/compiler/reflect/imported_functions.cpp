@@ -12,7 +12,7 @@ namespace {
 
 // As users call it: an overload by the name that it shares.
 const std::string& called(const Function& function) {
-  return function.overloaded.empty() ? function.name : function.overloaded;
+  return function.is_kernel() || function.plain().overloaded.empty() ? function.name : function.plain().overloaded;
 }
 
 std::string unqualified(const std::string& name) { return name.substr(name.rfind('.') + 1); }
@@ -21,7 +21,7 @@ std::string unqualified(const std::string& name) { return name.substr(name.rfind
 bool is_wanted(const DescribedFunction& described, const SourceCode* source) {
   const Function& function = described.function;
   if (described.host || function.name.starts_with("__")) return false;
-  if (function.is_kernel || source == nullptr) return true;
+  if (function.is_kernel() || source == nullptr) return true;
   return VisibleNames(*source).is_public(unqualified(function.qualified_name), function.line);
 }
 

@@ -214,7 +214,7 @@ Gathering TypeReader::gathering(slang::TypeReflection* diff_view) const {
   Gathering gathering;
   gathering.wrapper = view->getConcreteType(view->getTypeParameter(1));
   const auto known = find_string_attribute(gathering.wrapper, "TorchSlangAccumulation");
-  gathering.accumulation = known ? *accumulation_named(*known) : Accumulation::Custom;
+  gathering.accumulation = known ? accumulation_named(*known).value() : Accumulation::Custom;
   if (!has_copies(row_of(gathering.accumulation).memory)) return gathering;
   slang::GenericReflection* generic = gathering.wrapper->getGenericContainer();
   gathering.copies = generic->getConcreteIntVal(generic->getValueParameter(0));

@@ -203,7 +203,7 @@ class ElementwiseWriter {
   }
 
   const Parameter& input(const PassedValue& value) const { return function_.parameters[value.input]; }
-  const Parameter& result(const PassedValue& value) const { return function_.results[value.result]; }
+  const Parameter& result(const PassedValue& value) const { return function_.plain().results[value.result]; }
 
   void call_forward() { call_function(variable, "tsl_r"); }
 

@@ -11,7 +11,7 @@ namespace {
 bool has_types(const DescribedFunction& described) {
   const Function& function = described.function;
   return function.refusal.empty() && function.has_forward_derivative && function.type_parameters.empty() &&
-         function.size_parameters.empty();
+         function.size_count() == 0;
 }
 
 }  // namespace

@@ -169,11 +169,11 @@ std::string wrapper_source(const DescribedFunction& described, const Instantiati
                 given, " ", what, "s were given");
   };
   check(instantiation.types.size(), function.type_parameters.size(), "type");
-  check(instantiation.sizes.size(), function.size_parameters.size(), "size");
+  check(instantiation.sizes.size(), function.size_count(), "size");
   for (const int64_t size : instantiation.sizes) {
     TORCH_CHECK(size > 0, "torch-slangc: ", function.name, " was asked for with the size ", size);
   }
-  if (!function.is_kernel) return elementwise_wrapper(described, instantiation);
+  if (!function.is_kernel()) return elementwise_wrapper(described, instantiation);
   if (instantiation.direction == Direction::Tangents || instantiation.direction == Direction::TangentsBackward)
     return kernel_tangents_wrapper(described, instantiation);
   return KernelWriter(described, instantiation).write();

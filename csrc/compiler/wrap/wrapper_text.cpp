@@ -23,8 +23,8 @@ std::string WrapperText::concrete(std::string type) const {
   for (size_t i = 0; i < function_.type_parameters.size(); ++i) {
     type = replace_identifier(type, function_.type_parameters[i].name, slang_name_of(instantiation_.types[i]));
   }
-  for (size_t i = 0; i < function_.size_parameters.size(); ++i) {
-    type = replace_identifier(type, function_.size_parameters[i], std::to_string(instantiation_.sizes[i]));
+  for (size_t i = 0; i < function_.size_count(); ++i) {
+    type = replace_identifier(type, function_.plain().size_parameters[i], std::to_string(instantiation_.sizes[i]));
   }
   return type;
 }

@@ -10,7 +10,16 @@ import torch
 
 from torch_slang._library import _C
 
-__all__ = ["EXACT_NUMBERS", "SLANG_TYPES", "kind_of", "number_of", "result_type", "share_tensor", "shared_tensor"]
+__all__ = [
+    "EXACT_NUMBERS",
+    "SLANG_TYPES",
+    "kind_of",
+    "number_of",
+    "result_type",
+    "share_tensor",
+    "shared_tensor",
+    "widens",
+]
 
 SLANG_TYPES = {
     torch.float16: "half",
@@ -27,6 +36,14 @@ SLANG_TYPES = {
     torch.uint64: "uint64_t",
     torch.bool: "bool",
 }
+# Asked once, since torch.compile traces what asks.
+_WIDER = {dtype: frozenset(wider for wider in SLANG_TYPES if _C.widens(dtype, wider)) for dtype in SLANG_TYPES}
+
+
+def widens(given: torch.dtype, wanted: torch.dtype) -> bool:
+    """Whether every value of one type is one of the other, or rounds to one as in PyTorch's promotion."""
+    return wanted in _WIDER.get(given, ())
+
 
 # Note [shared numbers]
 #   To make a tensor takes as long as a small operator, so calls share those of numbers that come again: nothing changes

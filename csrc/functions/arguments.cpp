@@ -82,7 +82,8 @@ class Reader {
       }
     });
     for (size_t k = 0; k < count; ++k) {
-      TORCH_CHECK(result_.sizes[k] >= 0, name_, ": no argument says what ", op_.function.plain().size_parameters[k], " is");
+      TORCH_CHECK(result_.sizes[k] >= 0, name_, ": no argument says what ", op_.function.plain().size_parameters[k],
+                  " is");
       TORCH_CHECK(result_.sizes[k] > 0, name_, ": expected ", op_.function.plain().size_parameters[k],
                   " to be at least 1, but got 0");
     }

@@ -68,8 +68,8 @@ ShapePlan::ShapePlan(std::string op, const Function& function,
   }
   if (function.kernel().launch_total) {
     const auto items = split_list(*function.kernel().launch_total);
-    TORCH_CHECK(!items.empty() && items.size() <= 3, op_, ": LaunchTotal \"", shortened(*function.kernel().launch_total),
-                "\" must list one to three numbers of threads, x first");
+    TORCH_CHECK(!items.empty() && items.size() <= 3, op_, ": LaunchTotal \"",
+                shortened(*function.kernel().launch_total), "\" must list one to three numbers of threads, x first");
     for (const auto& item : items) {
       launch_.push_back(parse_expression(item, op_ + ": LaunchTotal",
                                          [&](const std::string& n) { return resolve(n, "LaunchTotal"); }));

@@ -31,7 +31,8 @@ std::string cubin_for(const Operator& op, OpKind kind, const std::vector<Element
   key.threads.lanes = lanes;
   key.block = block_of_launch;
   key.sample_dims = sample_dims;
-  const auto& block = op.signature().function.kernel().block_size;
+  const Function& function = op.signature().function;
+  const auto block = function.is_kernel() ? function.kernel().block_size : std::vector<int64_t>();
   for (size_t i = 0; i < 3 && lanes > 1; ++i)
     key.threads.block[i] = i < block.size() ? static_cast<uint32_t>(block[i]) : i == 0 && block.empty() ? 256 : 1;
   if (lanes > 1) op.share_threads(key);

@@ -317,8 +317,7 @@ std::string Module::instantiate(const std::string& name, const std::vector<std::
   }
   for (size_t k = 0; k < sizes.size(); ++k) {
     if (!sizes[k]) continue;
-    TORCH_CHECK(*sizes[k] > 0, where, ": expected ", size_parameters[k], " to be at least 1, but got ",
-                *sizes[k]);
+    TORCH_CHECK(*sizes[k] > 0, where, ": expected ", size_parameters[k], " to be at least 1, but got ", *sizes[k]);
     plain.given_sizes[k] = *sizes[k];
     // With its name where those before it are not given.
     const bool is_next = k == 0 || sizes[k - 1].has_value();

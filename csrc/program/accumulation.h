@@ -7,13 +7,18 @@
 
 namespace torch_slang {
 
-enum class Accumulation : int8_t { Atomic, Replicated, Recorded, Custom };  // Custom, of the user's wrappers, is the last
+enum class Accumulation : int8_t {
+  Atomic,
+  Replicated,
+  Recorded,
+  Custom
+};  // Custom, of the user's wrappers, is the last
 
 // Where the kernel adds. What reads it is a `switch` without default, so that a new kind is a compile error wherever it is forgotten.
 enum class GradientMemory : int8_t {
-  Own,       // the gradient itself
+  Own,  // the gradient itself
   Replicas,  // N times the gradient's memory, which are summed afterwards
-  Records,   // N pairs of an index and a value for each thread, which are added to the gradient's memory afterwards
+  Records,  // N pairs of an index and a value for each thread, which are added to the gradient's memory afterwards
 };
 
 // Note [table of gradients]
@@ -25,10 +30,10 @@ struct AccumulationRow {
   const char* name;  // in a Program, and of [TorchSlangAccumulation] in slang/wrapper.slang
   const char* view;  // as users declare it; null: by the name of their own wrapper
   GradientMemory memory;
-  const char* kept;      // the word of `explain`
-  bool is_ours;          // what an addition does is known, so that a thread may keep elements that are its own
-  bool may_sum_first;    // threads may sum additions in registers before they add
-  bool may_join_lanes;   // lanes may sum additions to neighbouring elements before they add
+  const char* kept;  // the word of `explain`
+  bool is_ours;  // what an addition does is known, so that a thread may keep elements that are its own
+  bool may_sum_first;  // threads may sum additions in registers before they add
+  bool may_join_lanes;  // lanes may sum additions to neighbouring elements before they add
 };
 
 const AccumulationRow& row_of(Accumulation kind);

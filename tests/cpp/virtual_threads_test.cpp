@@ -230,7 +230,8 @@ BOOST_AUTO_TEST_CASE(texts_are_read_back_and_damaged_ones_are_not) {
 }
 
 BOOST_AUTO_TEST_CASE(a_text_allows_less_than_the_launch_wants) {
-  const VirtualThreads wanted{.count = 8, .lanes = 4, .repeats = 2, .shares = true, .adds_apart = true, .tiles_waves = true};
+  const VirtualThreads wanted{
+      .count = 8, .lanes = 4, .repeats = 2, .shares = true, .adds_apart = true, .tiles_waves = true};
   const TextFacts usual{.size = 1000, .has_bounds = true};
   const auto changed = [&](auto change) {
     TextFacts text = usual;
@@ -244,7 +245,8 @@ BOOST_AUTO_TEST_CASE(a_text_allows_less_than_the_launch_wants) {
   const VirtualThreads large = changed([](TextFacts& text) { text.size = 128 << 10; });
   BOOST_TEST(large.count == 2);
   BOOST_TEST(large.lanes == 2);
-  for (const auto change : {+[](TextFacts& text) { text.is_checked = true; }, +[](TextFacts& text) { text.has_bounds = false; }}) {
+  for (const auto change :
+       {+[](TextFacts& text) { text.is_checked = true; }, +[](TextFacts& text) { text.has_bounds = false; }}) {
     const VirtualThreads apart = changed(change);
     BOOST_TEST(apart.count == 8);
     BOOST_TEST(apart.lanes == 1);

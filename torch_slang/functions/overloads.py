@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_slang import _C
-from torch_slang._numbers import kind_of, number_of
+from torch_slang._numbers import kind_of, number_of, widens
 from torch_slang.functions.variant import FunctionVariant
 from torch_slang.generators import Generator
 
@@ -157,7 +156,7 @@ def _cost(arguments: FunctionArguments, leaf: FunctionLeaf, value: Any, place: t
         _check_shape(arguments, leaf, value, place)
         if leaf.is_whole:
             return _whole_cost(arguments, leaf, value)
-        if leaf.dtype is not None and not _C.widens(value.dtype, leaf.dtype):
+        if leaf.dtype is not None and not widens(value.dtype, leaf.dtype):
             raise arguments.error(f"expected {leaf.what} to have dtype {leaf.dtype}, but got {value.dtype}")
         return (0 if value.dtype == leaf.dtype else _WIDER) - len(leaf.shape)
     numbers = list(_numbers(value, leaf.shape, arguments, leaf))

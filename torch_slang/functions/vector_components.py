@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_slang import _C
-from torch_slang._numbers import SLANG_TYPES, kind_of, number_of
+from torch_slang._numbers import SLANG_TYPES, kind_of, number_of, widens
 from torch_slang._struct_values import field_values
 from torch_slang.functions.instance import check_type
 from torch_slang.generators import Generator
@@ -81,7 +80,7 @@ def _common_type(items: Sequence[Any], tensors: Sequence[torch.Tensor]) -> torch
 
 def _part(what: str, item: Any, dtype: torch.dtype, device: torch.device, error: _Error) -> torch.Tensor:
     if isinstance(item, torch.Tensor):
-        if not _C.widens(item.dtype, dtype):
+        if not widens(item.dtype, dtype):
             raise error(f"expected {what} to have dtype {dtype}, or one that widens to it, but got {item.dtype}")
         return item.to(device if item.dim() == 0 else item.device, dtype)
     try:

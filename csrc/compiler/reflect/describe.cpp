@@ -203,8 +203,8 @@ class ModuleDescriber {
     std::string list;
     for (const std::string& argument : described.call.generic_arguments) {
       const auto& types = function.type_parameters;
-      const bool is_type = std::any_of(types.begin(), types.end(),
-                                       [&](const TypeParameter& type) { return type.name == argument; });
+      const bool is_type =
+          std::any_of(types.begin(), types.end(), [&](const TypeParameter& type) { return type.name == argument; });
       list += (list.empty() ? "" : ", ") + std::string(is_type ? "float" : "1");
     }
     const std::string& name = function.qualified_name;
@@ -228,14 +228,10 @@ class ModuleDescriber {
   static void read_attributes(Function& function, FunctionReflection* reflection) {
     function.torch_op = find_attribute(reflection, "TorchOp") != nullptr;
     const auto marks = {"TorchSlangKernel", "PyBindCUDA", "PyBindCUDAFwdDiff", "PyBindCUDABwdDiff"};
-    const bool is_kernel = std::any_of(marks.begin(), marks.end(), [&](const char* name) {
-      return find_attribute(reflection, name) != nullptr;
-    });
-    if (is_kernel) {
-      read_launch(function.kind.emplace<KernelFunction>(), reflection);
-    } else {
-      function.kind.emplace<PlainFunction>();
-    }
+    const bool is_kernel = std::any_of(marks.begin(), marks.end(),
+                                       [&](const char* name) { return find_attribute(reflection, name) != nullptr; });
+    if (!is_kernel) function.kind.emplace<PlainFunction>();
+    if (is_kernel) read_launch(function.kernel(), reflection);
   }
 
   static void read_launch(KernelFunction& kernel, FunctionReflection* reflection) {
@@ -267,8 +263,8 @@ class ModuleDescriber {
   // What says something of a kernel's calls.
   static void refuse_promises(FunctionReflection* reflection) {
     if (slang::Attribute* tune = find_attribute(reflection, "Tune")) {
-      refuse("[Tune] is for kernels, and this is a plain function: no value but the first of ", string_argument(tune, 0),
-             " would be tried. Put it on a kernel, or give the value among the defines");
+      refuse("[Tune] is for kernels, and this is a plain function: no value but the first of ",
+             string_argument(tune, 0), " would be tried. Put it on a kernel, or give the value among the defines");
     }
     for (unsigned i = 0; i < reflection->getParameterCount(); ++i) {
       VariableReflection* variable = reflection->getParameterByIndex(i);

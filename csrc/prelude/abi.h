@@ -30,6 +30,9 @@ enum {
   kTslMapDims
 };
 
+// Floats of additions in straight-line code that lanes sum together: compiler/emit/addition_runs.h, wave_sums.h.
+enum { kTslMostInRun = 12 };
+
 // Slots that say how each component of a generated input is made: Note [generated elements] in map_generated.h.
 enum { kTslGeneratedWords = 4 };
 

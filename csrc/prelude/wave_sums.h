@@ -44,7 +44,6 @@
 
 namespace tsl {
 
-constexpr int kMostInRun = 12;  // as in compiler/emit/addition_runs.cpp
 constexpr int kMostAtOnce = 16;  // numbers of one element
 constexpr uint kFewLanes = 4;  // fewer add by themselves
 
@@ -245,7 +244,7 @@ class RunAdditions {
 class WaveSums {
  public:
   template <int kCount, uint kStarts> TSL_INLINE void begin() {
-    static_assert(kCount <= kMostInRun, "a run has no more numbers than that");
+    static_assert(kCount <= kTslMostInRun, "a run has no more numbers than that");
     is_given_ = 1;
     used_ = 0;
     room_ = kCount;
@@ -324,7 +323,7 @@ class WaveSums {
   // `offset`: so many bytes from the view's first element.
   template <class M, class S, int kCount>
   TSL_INLINE void give(int view, ulonglong offset, M* element, bool is_added, S (&amounts)[kCount]) {
-    if constexpr (IsSame<M, float>::value && kCount <= kMostInRun) {
+    if constexpr (IsSame<M, float>::value && kCount <= kTslMostInRun) {
       constexpr uint kAfter = 1u << kCount;
       const bool fits = used_ + kCount <= room_ && (starts_ >> used_ & (kAfter - 1u)) == 1u &&
                         (used_ + kCount == room_ || (starts_ >> used_ & kAfter) != 0);
@@ -345,7 +344,7 @@ class WaveSums {
   }
 
   template <int kAt, int kCount> TSL_INLINE void put(uint target, const float (&amounts)[kCount]) {
-    if constexpr (kAt + kCount <= kMostInRun) {
+    if constexpr (kAt + kCount <= kTslMostInRun) {
       if (used_ != kAt) return put<kAt + 1>(target, amounts);
       targets_[kAt] = target;
       put_from<kAt, 0>(amounts);
@@ -358,7 +357,7 @@ class WaveSums {
     }
   }
   template <int kAt> TSL_INLINE void clear() {
-    if constexpr (kAt < kMostInRun) {
+    if constexpr (kAt < kTslMostInRun) {
       targets_[kAt] = 0;
       amounts_[kAt] = 0.0f;
       clear<kAt + 1>();
@@ -369,8 +368,8 @@ class WaveSums {
   int used_ = 0, room_ = 0;  // numbers
   uint starts_ = 0;
   // By number; the target of an element is at the place of its first number.
-  uint targets_[kMostInRun];
-  float amounts_[kMostInRun];
+  uint targets_[kTslMostInRun];
+  float amounts_[kTslMostInRun];
 };
 
 // In place of what KernelBase else has there.

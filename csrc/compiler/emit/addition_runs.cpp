@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "prelude/abi.h"
+
 namespace torch_slang {
 namespace {
-
-constexpr int kMostInRun = 12;  // numbers, as in prelude/wave_sums.h
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -32,7 +32,7 @@ struct Additions {
 
   void add(const Additions& other) {
     count += other.count;
-    if (numbers <= kMostInRun) starts |= other.starts << numbers;
+    if (numbers <= kTslMostInRun) starts |= other.starts << numbers;
     numbers += other.numbers;
     has_others = has_others || other.has_others;
     only += other.only;
@@ -128,8 +128,8 @@ class AdditionRuns {
     if (known.is_known) return known.additions;
     known.is_known = true;  // Slang has no recursion
     Additions additions = of_statement(known.function->body);
-    additions.is_straight =
-        additions.is_straight && additions.numbers <= kMostInRun && !(additions.only > 0 && additions.reaches_memory);
+    additions.is_straight = additions.is_straight && additions.numbers <= kTslMostInRun &&
+                            !(additions.only > 0 && additions.reaches_memory);
     return functions_.at(name).additions = additions;
   }
 
@@ -207,7 +207,7 @@ class AdditionRuns {
     int numbers = 0;
     for (const EmittedField& field : found->fields) {
       const int more = field.is_pointer ? 0 : numbers_of(field.type);
-      if (more == 0 || numbers + more > kMostInRun) return 0;
+      if (more == 0 || numbers + more > kTslMostInRun) return 0;
       numbers += more;
     }
     return numbers;
@@ -268,7 +268,7 @@ class AdditionRuns {
         end(run, statement);  // the statement may read an element that the run has yet to add to
         extend(run, additions, part.span);
       } else if (additions.count > 0) {
-        if (run.additions.numbers + additions.numbers > kMostInRun) end(run, statement);
+        if (run.additions.numbers + additions.numbers > kTslMostInRun) end(run, statement);
         extend(run, additions, part.span);
       }
     }

@@ -1,5 +1,6 @@
 #include "audit/queue.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -55,7 +56,13 @@ class Queue {
   };
 
   // Of the thread, and so of the compilers that it starts, until it ends: no priority can be raised again.
-  static void lower_priority() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), 19); }
+  // SCHED_IDLE gives way at once, where a thread that is nice may go on for some milliseconds.
+  static void lower_priority() {
+    const auto thread = static_cast<pid_t>(::syscall(SYS_gettid));
+    ::setpriority(PRIO_PROCESS, static_cast<id_t>(thread), 19);
+    constexpr sched_param kNoPriority{};
+    ::sched_setscheduler(thread, SCHED_IDLE, &kNoPriority);
+  }
 
   void start() {
     try {

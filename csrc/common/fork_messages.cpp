@@ -1,6 +1,7 @@
 #include "common/fork_messages.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 struct Bytes {
   pid_t asker;
   cpu_set_t processors;
+  int nice, policy;
 };
 
 // Some bytes and some descriptors.
@@ -52,6 +54,8 @@ ssize_t without_interruption(const Call& call) {
 bool send_request(const Descriptor& socket, const std::array<int, ForkRequest::kDescriptors>& descriptors) {
   Message message;
   message.bytes.asker = ::getpid();
+  message.bytes.nice = ::getpriority(PRIO_PROCESS, 0);
+  message.bytes.policy = ::sched_getscheduler(0);
   cpu_set_t& processors = message.bytes.processors;
   if (::sched_getaffinity(0, sizeof processors, &processors) != 0) CPU_ZERO(&processors);
   cmsghdr* control = CMSG_FIRSTHDR(&message.header);
@@ -69,7 +73,7 @@ std::optional<ForkRequest> receive_request(int socket) {
       without_interruption([&] { return ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC | MSG_WAITALL); });
   const cmsghdr* control = CMSG_FIRSTHDR(&message.header);
   if (got != static_cast<ssize_t>(sizeof message.bytes) || control == nullptr) return std::nullopt;
-  ForkRequest request{message.bytes.asker, message.bytes.processors, {}};
+  ForkRequest request{message.bytes.asker, message.bytes.processors, message.bytes.nice, message.bytes.policy, {}};
   const size_t count = std::min<size_t>(ForkRequest::kDescriptors, (control->cmsg_len - CMSG_LEN(0)) / sizeof(int));
   for (size_t i = 0; i < count; ++i) {
     int one = -1;

@@ -18,6 +18,7 @@ struct ForkRequest {
 
   pid_t asker;  // whose child the fork is to be
   cpu_set_t processors;  // none: the server's
+  int nice, policy;  // of the thread that asks
   std::array<Descriptor, kDescriptors> descriptors;
 };
 

@@ -56,7 +56,7 @@ bool take_environment(const Descriptor& file) {
   return true;
 }
 
-// Gives this fork the environment, the folder, the output and the processors of the request. Its standard input is the socket until the
+// Gives this fork the environment, the folder, the output, the processors and the priority of the request. Its standard input is the socket until the
 // answer is sent. Returns 0 or an errno. EPERM: the fork is not the asker's child, since another program stands between them or the system ignores CLONE_PARENT.
 int become(const ForkRequest& request) {
   const auto& sent = request.descriptors;
@@ -68,6 +68,9 @@ int become(const ForkRequest& request) {
   if (!take_environment(sent[ForkRequest::kEnvironment])) return ENOMEM;
   if (::fchdir(sent[ForkRequest::kFolder].get()) != 0) return errno;
   if (CPU_COUNT(&request.processors) > 0) ::sched_setaffinity(0, sizeof request.processors, &request.processors);
+  ::setpriority(PRIO_PROCESS, 0, request.nice);  // which may be lower than the server's, and so is allowed
+  constexpr sched_param kNoPriority{};
+  if (request.policy == SCHED_IDLE) ::sched_setscheduler(0, SCHED_IDLE, &kNoPriority);
   const bool can_write = ::dup2(sent[ForkRequest::kOutput].get(), STDOUT_FILENO) >= 0 &&
                          ::dup2(sent[ForkRequest::kError].get(), STDERR_FILENO) >= 0;
   return can_write ? 0 : errno;
@@ -133,9 +136,15 @@ bool serve_forks() {
 // One server, from its start to its end.
 class ForkServer::Server {
  public:
-  explicit Server(const std::vector<std::string>& argv) : inherited_(inherited(argv)) { request_.argv = argv; }
+  explicit Server(const std::vector<std::string>& argv)
+      : inherited_(inherited(argv)), nice_(::getpriority(PRIO_PROCESS, 0)) {
+    request_.argv = argv;
+  }
 
-  bool is_for(const std::vector<std::string>& argv) const { return inherited_ == inherited(argv); }
+  // No fork gets a higher priority than its server has.
+  bool is_for(const std::vector<std::string>& argv) const {
+    return nice_ <= ::getpriority(PRIO_PROCESS, 0) && inherited_ == inherited(argv);
+  }
 
   // On a thread of its own: Note [fork server].
   void keep(milliseconds patience) {
@@ -205,6 +214,7 @@ class ForkServer::Server {
 
   ProcessRequest request_;
   const std::string inherited_;
+  const int nice_;  // of the thread that asked first, which the server's own thread and the server have
   std::mutex mutex_;
   std::condition_variable changed_;
   bool has_started_ = false;

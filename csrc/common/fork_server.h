@@ -7,8 +7,8 @@
 //   The system ends a child when the thread that started it ends (Note [death of the parent] in process.h). A fork counts as started
 //   by the thread that started the server. So the server has a thread of its own, which lives until the server and its forks are gone. It
 //   ends a server that nobody has asked for a while, and when the process ends.
-//   A fork has the rights and limits of its server. If the process has changed its own since the server started, it starts another
-//   server.
+//   A fork has the rights and limits of its server, and the priority of the thread that asks. If the process has changed its own since
+//   the server started, or a thread of higher priority asks than did at first, another server is started.
 #pragma once
 
 #include <chrono>

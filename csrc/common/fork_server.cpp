@@ -56,8 +56,8 @@ bool take_environment(const Descriptor& file) {
   return true;
 }
 
-// Gives this fork the environment, the folder, the output, the processors and the priority of the request. Its standard input is the socket until the
-// answer is sent. Returns 0 or an errno. EPERM: the fork is not the asker's child, since another program stands between them or the system ignores CLONE_PARENT.
+// Gives this fork the environment, the folder, the output, the processors and the priority of the request. Its standard input is
+// the socket until the answer is sent. Returns 0 or an errno. EPERM: the fork is not the asker's child, since another program stands between them or the system ignores CLONE_PARENT.
 int become(const ForkRequest& request) {
   const auto& sent = request.descriptors;
   if (::setpgid(0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;

@@ -17,7 +17,8 @@ bool can_be_generated(const Leaf& leaf) {
 
 // Of an instance: what results are is known then, though no argument may say it.
 void settle_results(Function& instance) {
-  const auto& [sizes, types] = std::tie(instance.plain().given_sizes, instance.plain().given_types);
+  const std::vector<int64_t>& sizes = instance.plain().given_sizes;
+  const std::vector<std::optional<ElementType>>& types = instance.plain().given_types;
   if (sizes.empty() && types.empty()) return;
   for (Leaf& leaf : instance.leaves) {
     Element& element = leaf.element;

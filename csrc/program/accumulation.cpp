@@ -42,7 +42,7 @@ constexpr AccumulationRow kRows[] = {
      .may_join_lanes = false},
 };
 
-// By kind, of which Custom is the last.
+// Whether each enumerator has a row, in the order of the enumerators. Custom is the last one.
 constexpr bool is_complete() {
   for (size_t i = 0; i < std::size(kRows); ++i) {
     if (static_cast<size_t>(kRows[i].kind) != i) return false;

@@ -41,7 +41,7 @@ struct TextFacts {
   bool has_bounds = false;  // which threads have something to do is known
 };
 
-// Those that the launch is to have, less what the text does not allow.
+// The virtual threads that a kernel with this text gets where `wanted` are the ones that its launch should have.
 VirtualThreads allowed_threads(const VirtualThreads& wanted, const TextFacts& text);
 
 // The choice that has been the best for most kernels.

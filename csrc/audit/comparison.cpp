@@ -72,6 +72,12 @@ Tensors moved(const Tensors& x, double step, const Tensors& t) {
   return all;
 }
 
+Tensors scaled(const Tensors& tensors, double factor) {
+  Tensors all;
+  for (const at::Tensor& one : tensors) all.push_back((factor * one).to(one.scalar_type()));
+  return all;
+}
+
 // Gradients of outputs; 0 where there is no number: a kernel left that unwritten, or it is no point to look at. `is_single`: of one
 // element alone.
 Tensors gradients_for(const Tensors& outputs, Draws& draws, bool is_single) {
@@ -120,6 +126,9 @@ Slopes central_differences(const std::function<at::Tensor(double)>& value, doubl
 // large number, whose slope is large too.
 constexpr double kMostChange = 100;
 
+// An error may be so many times the rounding that one evaluation shows.
+constexpr double kRoundings = 100;
+
 // How the points of one draw compare.
 struct Points {
   int64_t finite = 0, apart = 0, wrong = 0, wrong_tangents = 0;
@@ -142,16 +151,26 @@ struct Points {
   }
 };
 
+// How far a product that is linear in its factor, a part of t or g, is from it: rounding, and no less than that of the numbers inside
+// the function, which may be much larger than all that it gives (Note [audits]).
+at::Tensor rounding_of(const std::function<at::Tensor(double)>& product) {
+  const at::Tensor once = product(1);
+  at::Tensor most = at::zeros_like(once);
+  for (const double factor : {0.7, 1.1, 1.9}) most = at::maximum(most, (product(factor) / factor - once).abs());
+  return kRoundings * most.nan_to_num(0, 0, 0);
+}
+
 // What is compared, by row.
 struct Products {
   at::Tensor reference, found;
   at::Tensor terms;  // of the summands of both products, the sum of the absolute values: rounding is relative to it
+  at::Tensor rounding = at::zeros_like(terms);  // what is no larger may be rounding alone; 0 until it is asked for
 
   at::Tensor are_finite() const {
     return reference.isfinite().logical_and(found.isfinite()).logical_and(terms.isfinite());
   }
   at::Tensor are_apart(const Precision& precision) const {
-    return are_finite().logical_and((reference - found).abs() > precision.agreement * terms);
+    return are_finite().logical_and((reference - found).abs() > precision.agreement * terms + rounding);
   }
 };
 
@@ -185,7 +204,7 @@ Points compare(const Products& products, const Slopes& known, const Precision& p
 void note_where_both_are_wrong(Points& points, const Products& products, const Slopes& known,
                                const std::function<at::Tensor()>& fine_slope, const Precision& precision) {
   const at::Tensor off = (products.found - known.slope).abs();
-  const at::Tensor are_off = off > 1e-3 * (products.terms + known.slope.abs());
+  const at::Tensor are_off = off > 1e-3 * (products.terms + known.slope.abs()) + products.rounding;
   at::Tensor rows = products.are_finite()
                         .logical_and(products.are_apart(precision).logical_not())
                         .logical_and(known.is_smooth)
@@ -295,9 +314,21 @@ class FirstOrder {
       products.reference = at::where(known.is_smooth, known.slope, NAN);
       products.terms = products.terms + known.slope.abs() + known.error / precision_.agreement;
     }
-    Points points = compare(products, known, precision_);
     const auto fine_slope = [&] { return central_differences(value, precision_.fine_step).slope; };
-    note_where_both_are_wrong(points, products, known, fine_slope, precision_);
+    const auto judged = [&] {
+      Points points = compare(products, known, precision_);
+      note_where_both_are_wrong(points, products, known, fine_slope, precision_);
+      return points;
+    };
+    Points points = judged();
+    if (points.apart > 0 || points.both_wrong > 0) {
+      products.rounding = rounding_of([&](double s) { return derivatives.dot(derivatives.gradients(x, scaled(g, s)), t); });
+      if (has_tangents) {
+        products.rounding += rounding_of(
+            [&](double s) { return derivatives.dot(g, without_nan(derivatives.tangents(x, scaled(t, s)), g)); });
+      }
+      points = judged();
+    }
     if (points.wrong > 0 && has_tangents && argument_.empty())
       argument_ = culprit(derivatives, x, t, g, gradients, points.row);
     all_.add(points);
@@ -384,9 +415,12 @@ Verdict compare_second(Derivatives& derivatives, const Precision& precision, boo
     };
     const Slopes slopes = central_differences(value, precision.step);
     // What central differences cannot tell is not compared.
-    const Products products{
-        at::where(slopes.is_smooth, slopes.slope, NAN), derivatives.dot(second, u),
-        derivatives.size_of_dot(second, u) + slopes.slope.abs() + slopes.error / precision.agreement};
+    Products products{at::where(slopes.is_smooth, slopes.slope, NAN), derivatives.dot(second, u),
+                      derivatives.size_of_dot(second, u) + slopes.slope.abs() + slopes.error / precision.agreement};
+    if (compare(products, slopes, precision).apart > 0) {
+      products.rounding =
+          rounding_of([&](double s) { return derivatives.dot(derivatives.second(x, t, scaled(g, s)), u); });
+    }
     all.add(compare(products, slopes, precision));
   }
   if (all.finite == 0) {

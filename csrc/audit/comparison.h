@@ -6,6 +6,8 @@
 //   elements, of a kernel in sums over all. Where they differ by more than rounding, central differences of (g, f(x + s t)) say
 //   which is wrong, as far as they have digits: only points count at which f is smooth along t, from both sides, and at which
 //   differences of two steps are nearer to each other than the two derivatives are. One point is not enough.
+//   Rounding is relative to the numbers inside of the function, which nobody sees: the derivative of x * y - y * x is rounding alone. But
+//   J (s t) / s rounds otherwise than J t, so where the two derivatives differ, that tells how large rounding may be.
 //   Points are the call's own, others near them, and, of plain functions, others of both signs and small integers, so that branches and
 //   loops are gone through which the first call does not know.
 //   Both derivatives may lose the same part, and then they agree and are wrong. So both are compared with central differences, too.

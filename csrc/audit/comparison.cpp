@@ -322,7 +322,8 @@ class FirstOrder {
     };
     Points points = judged();
     if (points.apart > 0 || points.both_wrong > 0) {
-      products.rounding = rounding_of([&](double s) { return derivatives.dot(derivatives.gradients(x, scaled(g, s)), t); });
+      products.rounding =
+          rounding_of([&](double s) { return derivatives.dot(derivatives.gradients(x, scaled(g, s)), t); });
       if (has_tangents) {
         products.rounding += rounding_of(
             [&](double s) { return derivatives.dot(g, without_nan(derivatives.tangents(x, scaled(t, s)), g)); });

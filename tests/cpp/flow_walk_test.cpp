@@ -30,7 +30,7 @@ class Holds : FlowWalk<Numbers> {
 
  private:
   void simple(const EmittedStatement& statement, Numbers& numbers) override {
-    if (const auto found = assignment(code_, statement)) {
+    if (const auto found = code_.assignment(statement)) {
       numbers.clear();
       numbers.insert(code_.text_without_spaces(found->value));
     } else if (code_[statement.span.begin] == "use" && is_final()) {

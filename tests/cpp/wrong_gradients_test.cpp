@@ -46,7 +46,7 @@ void check_repaired(const std::string& statements, const std::string& expected) 
 BOOST_AUTO_TEST_CASE(lvalues_are_read_in_all_their_spellings) {
   const auto path = [](const std::string& lvalue) {
     const EmittedCode code("__device__ void f() { " + lvalue + " = v; }");
-    const auto found = assignment(code, code.functions()[0].body.parts[0]);
+    const auto found = code.assignment(code.functions()[0].body.parts[0]);
     std::string text = found->left.variable;
     for (const Step& step : found->left.steps) text += (step.literal ? "." : "?") + step.text;
     return text;

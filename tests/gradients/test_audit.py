@@ -255,6 +255,15 @@ RIGHT: dict[str, tuple[str, Callable[[], list[Any]], str]] = {
         lambda: [torch.tensor([0.0, float("inf"), float("nan"), 200, 1, -3]).requires_grad_(), leaf(6)],
         "agrees",
     ),
+    "always 0": (  # but for rounding, which differs in the two derivatives
+        """[Differentiable] double f(double3 v, int k)
+        {
+            v = (v[k % 3] - v.y) - v;
+            return v.x * v.y - v.y * v.x + (v.x - v.y) * (v.x - v.y) - v.x * v.x + v.x * v.y + v.y * v.x - v.y * v.y;
+        }""",
+        lambda: [leaf(200, 3, dtype=torch.float64), torch.arange(200, dtype=torch.int32)],
+        "agrees",
+    ),
     "bfloat16": (
         f"""{KERNEL} f([Shape("N")] DiffTensorView<BFloat16> x, [Out("N")] DiffTensorView<float> y)
         {{ uint i = cudaGlobalIdx().x; if (i < x.size(0)) y[i] = x[i].toFloat() * x[i].toFloat(); }}""",

@@ -2,6 +2,13 @@
 
 namespace torch_slang {
 
+const Assignment* EmittedCode::assignment(const EmittedStatement& statement) const {
+  if (!statement.assigned) return nullptr;
+  const auto [found, is_new] = assignments_.try_emplace(statement.span.begin);
+  if (is_new) found->second = read_assignment(*this, statement);
+  return found->second ? &*found->second : nullptr;
+}
+
 // An address is an argument where a comma or the call's bracket stands before it. `&x->field` of a pointer is the caller's.
 std::vector<std::string> EmittedCode::handed_on(Span span) const {
   std::vector<std::string> found;

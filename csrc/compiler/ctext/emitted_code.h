@@ -4,9 +4,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "compiler/ctext/lvalues.h"
 #include "compiler/ctext/reader.h"
 #include "compiler/ctext/tree.h"
 #include "compiler/text/code.h"
@@ -17,8 +19,6 @@ namespace torch_slang {
 // backward of a forward derivative it holds either.
 enum class Differentials { Gradients, Tangents };
 
-inline constexpr std::string_view kElement = "_slang_vector_get_element_ptr";  // of a vector, by index: no call
-
 class EmittedCode : public Code {
  public:
   // `differentials`: whether the text's fields called `differential` hold gradients or tangents.
@@ -28,6 +28,8 @@ class EmittedCode : public Code {
   Differentials differentials() const { return differentials_; }
   const std::vector<EmittedFunction>& functions() const { return tree().functions; }
   const std::vector<EmittedStruct>& structs() const { return tree().structs; }
+  // The statement, one of this text's, as an assignment; null if it is none.
+  const Assignment* assignment(const EmittedStatement& statement) const;
   // The variables whose address a call is given.
   std::vector<std::string> handed_on(Span span) const;
   // Outside of functions: Note [strict reading].
@@ -40,7 +42,9 @@ class EmittedCode : public Code {
   }
 
   const Differentials differentials_;
-  mutable std::optional<EmittedTree> tree_;  // made when it is asked for
+  // Made when they are asked for; assignments by the statement's first token.
+  mutable std::optional<EmittedTree> tree_;
+  mutable std::unordered_map<size_t, std::optional<Assignment>> assignments_;
 };
 
 }  // namespace torch_slang

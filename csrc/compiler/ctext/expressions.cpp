@@ -25,6 +25,12 @@ constexpr std::array<std::string_view, 18> kBinary = {"<<", ">>", "&&", "||", "=
 
 }  // namespace
 
+// Operators are joined from single characters: these.
+bool Expressions::is_of_operators(size_t at) const {
+  constexpr std::string_view kCharacters = "<>=!+-*/%&|^";
+  return code_[at].size() == 1 && kCharacters.find(code_[at][0]) != std::string_view::npos;
+}
+
 bool Expressions::joined(size_t at, std::string_view text) const {
   for (size_t i = 0; i < text.size(); ++i) {
     if (code_[at + i] != text.substr(i, 1) || (i > 0 && !code_.is_joined(at + i - 1))) return false;
@@ -40,6 +46,7 @@ size_t Expressions::expect(size_t at, std::string_view text) const {
 }
 
 size_t Expressions::assigning(size_t at) const {
+  if (!is_of_operators(at)) return 0;
   for (const std::string_view one : kAssigning) {
     if (joined(at, one)) return one.size();
   }
@@ -48,7 +55,7 @@ size_t Expressions::assigning(size_t at) const {
 
 // How many tokens the binary operator has. 0: none.
 size_t Expressions::binary(size_t at) const {
-  if (assigning(at) > 0) return 0;
+  if (!is_of_operators(at) || assigning(at) > 0) return 0;
   const auto found = std::ranges::find_if(kBinary, [&](std::string_view one) { return joined(at, one); });
   return found == kBinary.end() ? 0 : found->size();
 }

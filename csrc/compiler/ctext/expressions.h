@@ -47,6 +47,7 @@ class Expressions {
   std::optional<size_t> arguments_of_type(size_t angle) const;
   std::optional<size_t> argument_of_type(size_t at) const;
   size_t binary(size_t at) const;
+  bool is_of_operators(size_t at) const;
   bool joined(size_t at, std::string_view text) const;
 
   const Code& code_;

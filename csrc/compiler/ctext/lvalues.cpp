@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/ctext/emitted_code.h"
-
 namespace torch_slang {
 namespace {
 
@@ -130,7 +128,7 @@ bool may_overlap(const std::vector<Step>& a, const std::vector<Step>& b) {
 
 std::optional<LValue> lvalue_of(const Code& code, Span expression) { return LValueReader(code, expression).all(); }
 
-std::optional<Assignment> assignment(const Code& code, const EmittedStatement& statement) {
+std::optional<Assignment> read_assignment(const Code& code, const EmittedStatement& statement) {
   if (!statement.assigned) return std::nullopt;
   const EmittedAssignment& read = *statement.assigned;
   const Span left = read.left;

@@ -3,11 +3,14 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ctext/tree.h"
 
 namespace torch_slang {
+
+inline constexpr std::string_view kElement = "_slang_vector_get_element_ptr";  // of a vector, by index: no call
 
 // A step from an aggregate to a part of it. Two steps at one depth name different parts only if both are literal and differ.
 struct Step {
@@ -35,8 +38,8 @@ struct Assignment {
   Span value;
 };
 
-// The statement as an assignment; none if it is no assignment.
-std::optional<Assignment> assignment(const Code& code, const EmittedStatement& statement);
+// The statement as an assignment; none if it is no assignment. Passes ask EmittedCode, which reads each one once.
+std::optional<Assignment> read_assignment(const Code& code, const EmittedStatement& statement);
 // The part of a variable that the expression names, and nothing else.
 std::optional<LValue> lvalue_of(const Code& code, Span expression);
 

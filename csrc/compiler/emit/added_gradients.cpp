@@ -79,7 +79,7 @@ class Adder : FlowWalk<Known> {
 
  private:
   void simple(const EmittedStatement& statement, Known& known) override {
-    const auto found = assignment(code_, statement);
+    const auto found = code_.assignment(statement);
     const SumSet sums = sums_in(found ? found->value : statement.span, known.copies);
     follow_sums(statement, found, sums, known.copies);
     if (!found || found->kind == Assignment::Kind::Other) return forget(statement.span, known);
@@ -95,7 +95,7 @@ class Adder : FlowWalk<Known> {
   }
 
   // What sums hold may go into other variables, through calls too, before it comes back.
-  void follow_sums(const EmittedStatement& statement, const std::optional<Assignment>& found, const SumSet& sums,
+  void follow_sums(const EmittedStatement& statement, const Assignment* found, const SumSet& sums,
                    CopiesOfSums& copies) const {
     const bool stays = found && found->kind == Assignment::Kind::Part;
     for (const std::string& target : code_.handed_on(statement.span)) copies.put(sums, target, stays);

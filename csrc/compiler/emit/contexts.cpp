@@ -20,11 +20,11 @@ class Reader {
     if (context_.empty()) return;
     std::map<std::string, int> changes;
     for_each_simple(function_.body, [&](const EmittedStatement& statement) {
-      if (const auto found = assignment(code_, statement)) ++changes[found->left.variable];
+      if (const auto found = code_.assignment(statement)) ++changes[found->left.variable];
       for (const std::string& name : code_.handed_on(statement.span)) ++changes[name];
     });
     for_each_simple(function_.body, [&](const EmittedStatement& statement) {
-      const auto found = assignment(code_, statement);
+      const auto found = code_.assignment(statement);
       if (!found || found->kind != Assignment::Kind::Declare || changes[found->left.variable] != 1) return;
       if (code_[statement.span.begin] != "FixedArray") return;
       const auto lvalue = lvalue_of(code_, found->value);
@@ -77,7 +77,7 @@ void store_values_in_contexts(EmittedCode& code) {
   if (values.empty()) return;
   for (const EmittedFunction& function : code.functions()) {
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
-      const auto found = assignment(code, statement);
+      const auto found = code.assignment(statement);
       if (!found || found->kind != Assignment::Kind::Part || values.count(found->left.steps.back().text) == 0) return;
       const size_t begin = found->value.begin;
       if (code[begin] == "&" && code.is_name(begin + 1) && found->value.size() == 2)

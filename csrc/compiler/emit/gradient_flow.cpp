@@ -39,7 +39,7 @@ GradientFlow::GradientFlow(const EmittedCode& code, const EmittedFunction& funct
 }
 
 void GradientFlow::simple(const EmittedStatement& statement, GradientNames& gradients) {
-  const auto found = assignment(code_, statement);
+  const auto found = code_.assignment(statement);
   const bool assigns = found && !found->left.variable.empty();
   const Span value = assigns ? found->value : statement.span;
   const bool depends_on_them = depends(value, gradients);

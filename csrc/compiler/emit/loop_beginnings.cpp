@@ -68,7 +68,7 @@ class CarriedNames : FlowWalk<AssignedNames> {
 
  private:
   void simple(const EmittedStatement& statement, AssignedNames& assigned) override {
-    const auto found = assignment(code_, statement);
+    const auto found = code_.assignment(statement);
     const bool whole = found && (found->kind == Assignment::Kind::Whole || found->kind == Assignment::Kind::Declare);
     head(whole ? found->value : statement.span, assigned);
     if (whole && found->value.size() > 0) assigned.insert(found->left.variable);
@@ -94,19 +94,19 @@ void LoopBeginnings::find_notes(const EmittedFunction& function, const EmittedSt
   for (const EmittedStatement& part : statement.parts) {
     find_notes(function, part, statement.is_loop() ? &statement : loop);
   }
-  const auto found = assignment(code_, statement);
+  const auto found = code_.assignment(statement);
   if (loop == nullptr || !found || found->kind != Assignment::Kind::Part || !found->left.steps[0].literal) return;
   if (found->value.size() != 1 || !code_[found->value.begin].starts_with(kIterations)) return;
   forwards_[found->left.steps[0].text] = {&function, loop, {statement.span.begin, found->value.begin - 1}};
 }
 
 bool LoopBeginnings::restore(const EmittedFunction& function, const EmittedStatement& statement, size_t at) {
-  const auto found = assignment(code_, statement);
+  const auto found = code_.assignment(statement);
   const auto counter_of_backward = found ? counted(code_, found->value, at) : std::nullopt;
   if (!counter_of_backward) return false;
-  std::optional<Assignment> first;  // `int _dc_0 = (&context->value1_2)->value1_0 - int(1);`
+  const Assignment* first = nullptr;  // `int _dc_0 = (&context->value1_2)->value1_0 - int(1);`
   for_each_simple(function.body, [&](const EmittedStatement& one) {
-    const auto declared = assignment(code_, one);
+    const auto declared = code_.assignment(one);
     if (declared && declared->kind == Assignment::Kind::Declare &&
         declared->left.variable == counter_of_backward->variable)
       first = declared;
@@ -138,7 +138,7 @@ std::string LoopBeginnings::counter(const Forward& forward, const std::string& s
   Values values;
   std::set<std::string> candidates, kept;
   for_each_simple(forward.function->body, [&](const EmittedStatement& one) {
-    const auto found = assignment(code_, one);
+    const auto found = code_.assignment(one);
     const std::string_view type = code_[one.span.begin];
     const bool inside = one.span.begin >= forward.loop->span.begin && one.span.end <= forward.loop->span.end;
     if (!found) return;

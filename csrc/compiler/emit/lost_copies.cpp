@@ -16,8 +16,8 @@ namespace {
 using Kind = EmittedStatement::Kind;
 using Definitions = std::set<size_t>;  // where a variable was assigned, by the statement's first token
 
-// What each variable may hold.
-struct Reaching : std::map<std::string, Definitions> {
+// What each variable may hold, of those whose parts are assigned somewhere.
+struct Reaching : std::map<std::string, Definitions, std::less<>> {
   void join(const Reaching& other) {
     for (const auto& [name, definitions] : other) (*this)[name].insert(definitions.begin(), definitions.end());
   }
@@ -34,7 +34,7 @@ class PartByPart {
   PartByPart(const EmittedCode& code, const EmittedStatement& body) : code_(code) {
     for (const EmittedStruct& one : code.structs()) structs_[one.name] = &one;
     for_each_simple(body, [&](const EmittedStatement& statement) {
-      const auto found = assignment(code_, statement);
+      const auto found = code_.assignment(statement);
       if (!found || found->kind != Assignment::Kind::Declare) return;
       const Span type = {statement.span.begin, statement.assigned->left.end - 1};
       if (code_[type.begin] == kArray || structs_.count(code_[type.begin]) > 0) types_[found->left.variable] = type;
@@ -43,7 +43,7 @@ class PartByPart {
 
   // From statement i of the block on.
   Found find(const EmittedStatement& block, size_t i) const {
-    const auto first = assignment(code_, block.parts[i]);
+    const auto first = code_.assignment(block.parts[i]);
     if (!first || first->kind != Assignment::Kind::Part) return {};
     const auto type = types_.find(first->left.variable);
     if (type == types_.end()) return {};
@@ -58,7 +58,7 @@ class PartByPart {
   // Whether the statements behind those that were found assign `part`, or all of its parts.
   bool follow(const EmittedStatement& block, size_t begin, Span type, LValue& part, Found& found) const {
     if (begin + found.statements < block.parts.size() && !part.steps.empty()) {
-      const auto next = assignment(code_, block.parts[begin + found.statements]);
+      const auto next = code_.assignment(block.parts[begin + found.statements]);
       if (!next || next->kind != Assignment::Kind::Part || next->left.variable != part.variable) return false;
       if (is_same(next->left.steps, part.steps)) {
         ++found.statements;
@@ -104,12 +104,15 @@ class Flow : FlowWalk<Reaching> {
  public:
   Flow(const EmittedCode& code, const EmittedStatement& body) : FlowWalk(code) {
     for_each_simple(body, [&](const EmittedStatement& statement) {
-      const auto found = assignment(code_, statement);
+      const auto found = code_.assignment(statement);
       if (!found || found->left.variable.empty()) return;
       // A declaration without a value counts: so Slang declares a variable that only one of two branches assigns.
       ++values_[found->left.variable];
-      if (found->kind == Assignment::Kind::Part) parts_.insert(statement.span.begin);
+      if (found->kind != Assignment::Kind::Part) return;
+      parts_.insert(statement.span.begin);
+      changed_in_place_.insert(found->left.variable);
     });
+    if (parts_.empty()) return;
     for_each_simple(body, [&](const EmittedStatement& statement) {
       for (const std::string& name : code_.handed_on(statement.span)) memory_.insert(name);
     });
@@ -123,14 +126,16 @@ class Flow : FlowWalk<Reaching> {
   }
 
   // One of the assignments at the end of a branch: they may declare their targets.
-  std::optional<Assignment> copy(const EmittedStatement& statement) const {
-    auto found = assignment(code_, statement);
+  const Assignment* copy(const EmittedStatement& statement) const {
+    const auto found = code_.assignment(statement);
     const bool declares = found && found->kind == Assignment::Kind::Declare;
-    if (!declares) return found && found->kind == Assignment::Kind::Whole ? found : std::nullopt;
+    if (!declares) return found && found->kind == Assignment::Kind::Whole ? found : nullptr;
     const bool of_variable = found->value.size() == 1 && code_.is_name(found->value.begin);
-    return of_variable || holds_several_values(found->left.variable) ? found : std::nullopt;
+    return of_variable || holds_several_values(found->left.variable) ? found : nullptr;
   }
 
+  // Whether the function overwrites any variable that it changed in place.
+  bool overwrites_changes() const { return !overwritten_.empty(); }
   // In place changes that the variable may hold before the assignment at `at`.
   Definitions overwritten(size_t at) const {
     const auto found = overwritten_.find(at);
@@ -140,14 +145,15 @@ class Flow : FlowWalk<Reaching> {
 
  private:
   void simple(const EmittedStatement& statement, Reaching& reaching) override {
-    const auto found = assignment(code_, statement);
+    const auto found = code_.assignment(statement);
     const size_t at = statement.span.begin;
     if (!found || found->kind == Assignment::Kind::Other) return read(statement.span, reaching);
     read(found->value, reaching);
-    Definitions& before = reaching[found->left.variable];
     if (found->kind == Assignment::Kind::Part) {
       read_indices({at, found->value.begin - 1}, found->left.variable, reaching);
     }
+    if (changed_in_place_.count(found->left.variable) == 0) return;
+    Definitions& before = reaching[found->left.variable];
     for (const size_t definition : before) {
       if (parts_.count(definition) > 0) overwritten_[at].insert(definition);
     }
@@ -173,12 +179,12 @@ class Flow : FlowWalk<Reaching> {
 
   void read_at(size_t at, const Reaching& reaching) {
     if (!code_.is_name(at) || code_.is_member(at)) return;
-    const auto found = reaching.find(std::string(code_[at]));
+    const auto found = reaching.find(code_[at]);
     if (found != reaching.end()) read_.insert(found->second.begin(), found->second.end());
   }
 
   std::map<std::string, int> values_;
-  std::set<std::string> memory_;
+  std::set<std::string> memory_, changed_in_place_;
   std::set<size_t> parts_, read_;
   std::map<size_t, Definitions> overwritten_;
 };
@@ -198,7 +204,7 @@ bool overwrites(const EmittedCode& code, const EmittedStatement& statement, cons
   for (size_t i = 0; i < statement.parts.size(); ++i) {
     const EmittedStatement& part = statement.parts[i];
     if (overwrites(code, part, flow, part_by_part)) return true;
-    const auto found = assignment(code, part);
+    const auto found = code.assignment(part);
     if (statement.kind != Kind::Block || !found || flow.overwritten(part.span.begin).empty()) continue;
     const size_t parts = part_by_part.find(statement, i).statements;
     if (parts == 0 && found->kind != Assignment::Kind::Whole) continue;
@@ -222,12 +228,8 @@ bool overwrites(const EmittedCode& code, const EmittedStatement& statement, cons
 
 class Repair {
  public:
-  Repair(EmittedCode& code, const EmittedFunction& function)
-      : code_(code),
-        function_(function),
-        flow_(code, function.body),
-        gradients_(code, function),
-        part_by_part_(code, function.body) {}
+  Repair(EmittedCode& code, const EmittedFunction& function, const Flow& flow)
+      : code_(code), function_(function), flow_(flow), gradients_(code, function), part_by_part_(code, function.body) {}
 
   void run() { walk(function_.body); }
 
@@ -237,7 +239,7 @@ class Repair {
     if (statement.kind != Kind::Block) return;
     for (size_t i = 0; i < statement.parts.size(); ++i) {
       const auto parts = part_by_part_.find(statement, i);
-      const auto found = assignment(code_, statement.parts[i]);
+      const auto found = code_.assignment(statement.parts[i]);
       if (parts.statements == 0 && (!found || found->kind != Assignment::Kind::Whole)) continue;
       if (parts.statements == 0 && code_.text_without_spaces(found->value) == found->left.variable) continue;
       const Definitions overwritten = flow_.overwritten(statement.parts[i].span.begin);
@@ -277,7 +279,7 @@ class Repair {
   bool is_left_behind(const EmittedStatement& block, size_t k, const std::string& target,
                       const std::string& source) const {
     if (target == source || !flow_.holds_several_values(target)) return false;
-    const auto next = k + 1 < block.parts.size() ? assignment(code_, block.parts[k + 1]) : std::nullopt;
+    const auto next = k + 1 < block.parts.size() ? code_.assignment(block.parts[k + 1]) : nullptr;
     return !next || next->kind != Assignment::Kind::Part || next->left.variable != target;
   }
 
@@ -309,7 +311,7 @@ class Repair {
 
   EmittedCode& code_;
   const EmittedFunction& function_;
-  const Flow flow_;
+  const Flow& flow_;
   const GradientFlow gradients_;
   const PartByPart part_by_part_;
   int count_ = 0;
@@ -319,12 +321,16 @@ class Repair {
 
 bool may_lose_copies(const EmittedCode& code) {
   return std::any_of(code.functions().begin(), code.functions().end(), [&](const EmittedFunction& function) {
-    return overwrites(code, function.body, Flow(code, function.body), PartByPart(code, function.body));
+    const Flow flow(code, function.body);
+    return flow.overwrites_changes() && overwrites(code, function.body, flow, PartByPart(code, function.body));
   });
 }
 
 void repair_lost_copies(EmittedCode& code) {
-  for (const EmittedFunction& function : code.functions()) Repair(code, function).run();
+  for (const EmittedFunction& function : code.functions()) {
+    const Flow flow(code, function.body);
+    if (flow.overwrites_changes()) Repair(code, function, flow).run();
+  }
 }
 
 }  // namespace torch_slang

@@ -38,7 +38,7 @@ class EmittedTypes {
     variables_.clear();
     for (const EmittedParameter& parameter : function.parameters) declare(parameter.name, parameter.whole_type);
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
-      const auto found = assignment(code_, statement);
+      const auto found = code_.assignment(statement);
       if (!found || found->kind != Assignment::Kind::Declare) return;
       size_t name = statement.span.begin;
       while (name + 1 < statement.span.end && code_[name + 1] != "=" && code_[name + 1] != ";") ++name;
@@ -96,7 +96,7 @@ void refuse_lost_parts(const EmittedCode& code) {
     if (!function.name.starts_with("s_")) continue;  // Slang's own functions alone
     types.enter(function);
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
-      const auto found = assignment(code, statement);
+      const auto found = code.assignment(statement);
       if (!found) return;
       const auto value = lvalue_of(code, found->value);
       const std::string to = types.of(found->left);

@@ -21,7 +21,7 @@ bool declares_nothing(const EmittedCode& code, const EmittedStatement& statement
 std::set<std::string> never_stored(const EmittedCode& code, const EmittedFunction& function) {
   std::set<std::string> empty, stored;
   for_each_simple(function.body, [&](const EmittedStatement& statement) {
-    const auto found = assignment(code, statement);
+    const auto found = code.assignment(statement);
     for (std::string& name : code.handed_on(statement.span)) stored.insert(std::move(name));
     if (!found || found->kind == Assignment::Kind::Other) return;
     (declares_nothing(code, statement, *found) ? empty : stored).insert(found->left.variable);
@@ -32,7 +32,7 @@ std::set<std::string> never_stored(const EmittedCode& code, const EmittedFunctio
 
 void check(const EmittedCode& code, const EmittedFunction& function, const EmittedStatement& statement,
            const std::set<std::string>& empty) {
-  const auto found = assignment(code, statement);
+  const auto found = code.assignment(statement);
   const bool is_known = found && found->kind != Assignment::Kind::Other;
   const Span value = is_known ? found->value : statement.span;
   if (is_known && lvalue_of(code, value)) return;  // a copy

@@ -19,7 +19,7 @@ bool is_temporary(std::string_view name) {
 
 // `int k = _dc_0 * int(-2) + _S14;`: a loop's counter from how often the loop has run.
 bool is_counter(const EmittedCode& code, const EmittedStatement& statement) {
-  const auto found = assignment(code, statement);
+  const auto found = code.assignment(statement);
   if (!found) return false;
   for (size_t at = found->value.begin; at < found->value.end; ++at) {
     if (code[at].starts_with("_dc_")) return true;
@@ -44,7 +44,7 @@ void restore_missing_names(EmittedCode& code) {
     std::set<std::string> declared;
     for (const EmittedParameter& parameter : function.parameters) declared.emplace(parameter.name);
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
-      const auto found = assignment(code, statement);
+      const auto found = code.assignment(statement);
       if (found && found->kind == Assignment::Kind::Declare) declared.insert(found->left.variable);
     });
     if (!function.name.starts_with("s_")) continue;  // Slang's own functions alone

@@ -58,7 +58,7 @@ struct Names {
       if (code.is_name(at)) ++mentions[code[at]];
     }
     for_each_simple(function.body, [&](const EmittedStatement& statement) {
-      const auto declared = assignment(code, statement);
+      const auto declared = code.assignment(statement);
       if (!declared || declared->kind != Assignment::Kind::Declare) return;
       const size_t at = statement.span.begin + 1;  // a scalar's type is one word
       if (code.is_name(at)) ++declarations[code[at]];

@@ -36,7 +36,9 @@ class UnsetValues : FlowWalk<Unset> {
 
  private:
   void simple(const EmittedStatement& statement, Unset& unset) override {
-    const auto assigned = assignment(code_, statement);
+    const bool may_declare = statement.assigned && statement.assigned->declares;
+    if (unset.empty() && !may_declare) return;
+    const auto assigned = code_.assignment(statement);
     const std::vector<std::string> passed = code_.handed_on(statement.span);
     using Kind = Assignment::Kind;
     const bool is_lvalue = assigned && assigned->kind != Kind::Other;
@@ -98,6 +100,7 @@ class UnsetValues : FlowWalk<Unset> {
   }
 
   void read(size_t at, const Unset& unset) {
+    if (declarations_.count(code_[at]) == 0) return;
     const std::string name(code_[at]);
     const bool by_pointer = code_[at + 1] == ")" && code_[at + 2] == "-" && code_[at + 3] == ">";
     const size_t field = by_pointer ? at + 4 : code_[at + 1] == "." ? at + 2 : 0;
@@ -106,11 +109,11 @@ class UnsetValues : FlowWalk<Unset> {
     if (part || unset.count(name) > 0) set(name);
   }
 
-  void set(std::string_view variable) { found_.insert(declarations_.at(std::string(variable))); }
+  void set(std::string_view variable) { found_.insert(declarations_.find(variable)->second); }
 
   const EmittedFunction& function_;
   std::map<std::string_view, std::vector<std::string_view>> fields_;  // of pairs
-  std::map<std::string, size_t> declarations_;  // the semicolons of those seen so far
+  std::map<std::string, size_t, std::less<>> declarations_;  // the semicolons of those seen so far
   std::set<size_t> found_;
 };
 

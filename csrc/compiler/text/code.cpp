@@ -7,11 +7,9 @@
 
 namespace torch_slang {
 
-bool opens(std::string_view token) { return token == "(" || token == "[" || token == "{"; }
-bool closes(std::string_view token) { return token == ")" || token == "]" || token == "}"; }
-
 Code::Code(std::string text, std::string file)
     : text_(std::move(text)), file_(std::move(file)), tokens_(split_tokens(text_)) {
+  code_tokens_.reserve(tokens_.size());
   for (size_t i = 0; i < tokens_.size(); ++i) {
     if (is_code(tokens_[i])) code_tokens_.push_back(i);
   }

@@ -17,8 +17,9 @@ struct Span {
   size_t size() const { return end - begin; }
 };
 
-bool opens(std::string_view token);  // a bracket
-bool closes(std::string_view token);
+// Whether the token is a bracket.
+inline bool opens(std::string_view token) { return token == "(" || token == "[" || token == "{"; }
+inline bool closes(std::string_view token) { return token == ")" || token == "]" || token == "}"; }
 
 // A text and its tokens. Tokens are views of the text, which this object owns.
 class Code {

@@ -26,6 +26,7 @@ class Splitter {
   explicit Splitter(std::string_view text) : text_(text) {}
 
   std::vector<Token> all() {
+    tokens_.reserve(text_.size() / 2);  // emitted texts have a token for some 3 characters
     while (at_ < text_.size()) one();
     return std::move(tokens_);
   }

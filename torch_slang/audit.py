@@ -68,7 +68,10 @@ def report() -> list[Finding]:
 
 
 def wait(seconds: float | None = None) -> bool:
-    """Waits until no audit is left to run, or for so many seconds. Returns whether none is left."""
+    """Waits until no audit is left to run, or for so many seconds. Returns whether none is left.
+
+    Audits that are waited for begin at once; ``seconds=0`` only asks.
+    """
     return bool(_C.audit_wait(seconds))
 
 

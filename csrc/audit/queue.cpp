@@ -5,11 +5,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <mutex>
 #include <utility>
 
+#include "backend/cpu/parallel_blocks.h"
 #include "common/background.h"
 #include "common/interrupts.h"
 #include "common/per_process.h"
@@ -42,6 +44,11 @@ class Queue {
     return future;
   }
 
+  std::shared_future<void> last() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return last_;
+  }
+  // That job begins now, with all before it.
   std::shared_future<void> hurry() {
     const std::lock_guard<std::mutex> lock(mutex_);
     begin_ = Clock::time_point::min();
@@ -77,6 +84,7 @@ class Queue {
 
   void serve() {
     const SpareWork spare;
+    compute_on_one_thread();
     try {
       while (auto job = next()) {
         if (!job->is_awaited) lower_priority();
@@ -121,15 +129,15 @@ std::shared_future<void> enqueue(std::function<void()> work) { return Queue::ins
 void hurry() { Queue::instance().hurry(); }
 
 bool wait(std::optional<double> seconds) {
-  const std::shared_future<void> last = Queue::instance().hurry();
+  const bool only_asks = seconds && *seconds <= 0;
+  const std::shared_future<void> last = only_asks ? Queue::instance().last() : Queue::instance().hurry();
   if (!last.valid()) return true;
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds.value_or(1e9));
-  bool is_over = false;
-  wait_interruptibly([&](auto tick) {
-    is_over = last.wait_for(tick) == std::future_status::ready;
-    return is_over || Clock::now() > end;
-  });
-  return is_over;
+  const auto is_over = [&](Clock::duration time) { return last.wait_for(time) == std::future_status::ready; };
+  if (only_asks) return is_over({});
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(std::min(seconds.value_or(1e9), 1e9)));
+  wait_interruptibly([&](Clock::duration tick) { return is_over(std::min(tick, end - Clock::now())) || Clock::now() > end; });
+  return is_over({});
 }
 
 }  // namespace torch_slang::audit

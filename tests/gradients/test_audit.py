@@ -103,6 +103,7 @@ def test_beside_the_work_a_wrong_gradient_is_warned_of_and_raises_later(capfd: p
     gradients(module.f, *inputs_of(WRONG))
     assert found_of("audit_background::f")[1].outcome == "waiting"
     assert "not audited yet" in str(module.explain("f"))
+    assert not torch_slang.audit.wait(0)  # it only asks: audits begin two seconds behind the backward
     assert torch_slang.audit.wait(120)
     said = capfd.readouterr().err
     assert "gradients that this process has computed so far with audit_background::f may be wrong" in said

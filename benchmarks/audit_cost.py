@@ -19,8 +19,8 @@ from benchmarks.measure import print_table
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MODES = ("off", "background")
 
-# A small model with operators of ours: milliseconds of a step while audits run, and of as many steps behind them. The loop asks for
-# nothing of them and leaves no processor idle, so in its ten seconds they may not come to their end.
+# A small model with operators of ours: milliseconds of a step while audits run, and of as many steps behind them.
+# The loop asks for nothing of them and leaves no processor idle, so they may not end in its ten seconds.
 TRAINING = """
 import json, resource, statistics, sys, time, torch, torch_slang
 device, count = sys.argv[1], int(sys.argv[2])

@@ -1,5 +1,7 @@
 #include "audit/queue.h"
 
+#include <ATen/Parallel.h>
+#include <omp.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -11,7 +13,6 @@
 #include <mutex>
 #include <utility>
 
-#include "backend/cpu/parallel_blocks.h"
 #include "common/background.h"
 #include "common/interrupts.h"
 #include "common/per_process.h"
@@ -21,6 +22,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kQuiet{2000};  // since the last job was asked for
+
+// The calling thread has no pool from here on: launches and torch's operations stay on it. A second pool would be more threads than
+// processors, and then OpenMP's threads sleep at each barrier, those of other pools too.
+void compute_on_one_thread() {
+  at::get_num_threads();  // sets the thread's number when it is first asked
+  omp_set_num_threads(1);
+}
 
 class Queue {
  public:
@@ -136,7 +144,8 @@ bool wait(std::optional<double> seconds) {
   if (only_asks) return is_over({});
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(std::min(seconds.value_or(1e9), 1e9)));
-  wait_interruptibly([&](Clock::duration tick) { return is_over(std::min(tick, end - Clock::now())) || Clock::now() > end; });
+  wait_interruptibly(
+      [&](Clock::duration tick) { return is_over(std::min(tick, end - Clock::now())) || Clock::now() > end; });
   return is_over({});
 }
 

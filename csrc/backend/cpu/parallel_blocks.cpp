@@ -1,7 +1,6 @@
 #include "backend/cpu/parallel_blocks.h"
 
 #include <ATen/Parallel.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -63,11 +62,6 @@ void run_in_parallel(int64_t blocks, BlockCost& cost, c10::function_ref<void(int
     run(first, last);
     if (measure) cost.observe(since(start) / static_cast<double>(last - first));
   });
-}
-
-void compute_on_one_thread() {
-  at::get_num_threads();  // sets the thread's number when it is first asked
-  omp_set_num_threads(1);
 }
 
 }  // namespace torch_slang

@@ -29,8 +29,4 @@ class BlockCost {
 // the calling thread alone inside a parallel region. Throws what `run` throws first, after all have ended.
 void run_in_parallel(int64_t blocks, BlockCost& cost, c10::function_ref<void(int64_t first, int64_t last)> run);
 
-// From here on the calling thread has no pool: launches and torch's operations stay on it. A second pool would be one thread too many
-// for the processors, and then OpenMP's threads sleep at each barrier, those of other pools too.
-void compute_on_one_thread();
-
 }  // namespace torch_slang

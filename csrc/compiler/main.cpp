@@ -21,6 +21,7 @@
 #include "compiler/compile.h"
 #include "compiler/crash_signals.h"
 #include "compiler/emit/passes.h"
+#include "compiler/ir/repairs.h"
 #include "compiler/slang/com.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/crash_hints.h"
@@ -196,7 +197,7 @@ Program compile_once(const CompileRequest& given, const std::optional<std::strin
   const CompileRequest request = text ? with_tuned_variables(given, *text) : given;
   auto* session =
       new Session(request, Session::Library::AsBuilt, text, std::move(global));  // never destroyed: see compile.h
-  session->files().left_out().check(repairs_of_texts());
+  session->files().left_out().check({repairs_of_modules(), repairs_of_texts()});
   return compile_request(*session, request, extent, progress, observer, described);
 }
 

@@ -1,4 +1,4 @@
-#include "compiler/ir/promotions.h"
+#include "compiler/ir/repairs.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -98,11 +98,11 @@ BOOST_AUTO_TEST_CASE(other_bytes_are_refused) {
   std::string lost;
   const std::string module = serialized_module();
   for (const size_t size : {size_t{0}, size_t{3}, size_t{11}, size_t{400}, module.size() / 2}) {
-    BOOST_CHECK_THROW(with_explicit_promotions(module.substr(0, size), &lost), c10::Error);
+    BOOST_CHECK_THROW(repaired_module(module.substr(0, size), &lost), c10::Error);
   }
   Chunk root = read_chunks(module);
   find_data(root, "ir  ")->data[12] = '9';  // another version of the format
-  BOOST_CHECK_THROW(with_explicit_promotions(write_chunks(root), &lost), c10::Error);
+  BOOST_CHECK_THROW(repaired_module(write_chunks(root), &lost), c10::Error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,25 +1,12 @@
 #include "compiler/ir/promotions.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <map>
 #include <string_view>
 
-#include "compiler/ir/annotations.h"
-#include "compiler/ir/chunks.h"
-#include "compiler/ir/computed_beginnings.h"
 #include "compiler/ir/instruction_facts.h"
-#include "compiler/ir/instruction_table.h"
-#include "compiler/ir/library_calls.h"
-#include "compiler/ir/long_chains.h"
-#include "compiler/ir/loop_copies.h"
-#include "compiler/ir/lost_derivatives.h"
-#include "compiler/ir/mixed_stores.h"
 #include "compiler/ir/module_edits.h"
-#include "compiler/ir/nested_stores.h"
 #include "compiler/ir/opcodes.h"
-#include "compiler/ir/quotients.h"
 
 namespace torch_slang {
 namespace {
@@ -40,19 +27,6 @@ int32_t promotion_to(int32_t type) {
 int32_t type_of(const ModuleEdits& module, int64_t value) {
   const int64_t type = plain_type(module, value);
   return type < 0 ? 0 : module.opcode(type);
-}
-
-void promote_operands(ModuleEdits& module) {
-  for (int64_t at = 0; at < static_cast<int64_t>(module.size()); ++at) {
-    if (!is_arithmetic(module.opcode(at))) continue;
-    const int32_t promotion = promotion_to(type_of(module, at));
-    if (promotion == 0) continue;
-    for (size_t i = 0; i < module.operands(at); ++i) {
-      const int64_t operand = module.operand(at, i);
-      if (promotion_to(type_of(module, operand)) != 0) continue;
-      module.set_operand(at, i, module.insert(at, promotion, module.type(at), {operand}));
-    }
-  }
 }
 
 // A float, or a type parameter that may be one.
@@ -79,6 +53,21 @@ bool is_conversion_by_witness(const ModuleEdits& module, int64_t call) {
   });
 }
 
+}  // namespace
+
+void promote_operands(ModuleEdits& module) {
+  for (int64_t at = 0; at < static_cast<int64_t>(module.size()); ++at) {
+    if (!is_arithmetic(module.opcode(at))) continue;
+    const int32_t promotion = promotion_to(type_of(module, at));
+    if (promotion == 0) continue;
+    for (size_t i = 0; i < module.operands(at); ++i) {
+      const int64_t operand = module.operand(at, i);
+      if (promotion_to(type_of(module, operand)) != 0) continue;
+      module.set_operand(at, i, module.insert(at, promotion, module.type(at), {operand}));
+    }
+  }
+}
+
 void replace_conversions(ModuleEdits& module) {
   for (int64_t at = 0; at < module.size(); ++at) {
     if (module.opcode(at) != kCall || module.operands(at) != 2) continue;
@@ -102,41 +91,6 @@ void drop_attributes_of_constants(ModuleEdits& module) {
       plain[at] = module.operand(at, 0);
   }
   module.redirect(plain);
-}
-
-// They come with the places in the source, which the text needs.
-void erase_debug_lines(ModuleEdits& module) {
-  for (int64_t at = 0; at < static_cast<int64_t>(module.size()); ++at) {
-    if (module.opcode(at) == kDebugLine || module.opcode(at) == kDebugLocation) module.erase(at);
-  }
-}
-
-}  // namespace
-
-std::string with_explicit_promotions(const std::string& module, std::string* refusal, const LeftOutRepairs& left_out,
-                                     Stores stores, Chains chains) {
-  Chunk root = read_chunks(module);
-  Chunk* code = find_data(root, "ir  ");
-  TORCH_CHECK(code != nullptr, "torch-slangc: a serialized Slang module has no instructions");
-  ModuleEdits edits(read_instructions(code->data));
-  // The edits change nothing that these two have read, so all may ask them.
-  const Annotations annotations(edits);
-  LibraryCalls library(edits);
-  if (!left_out.has("lost derivatives")) *refusal = lost_derivatives(edits, annotations);
-  erase_debug_lines(edits);
-  if (!left_out.has("types of indices")) drop_attributes_of_constants(edits);
-  if (!left_out.has("conversions")) replace_conversions(edits);
-  if (!left_out.has("promotions")) promote_operands(edits);
-  if (!left_out.has("computed beginnings")) hide_steps_of_computed_beginnings(edits);
-  if (!left_out.has("quotients")) call_quotients(edits, library);
-  if (chains == Chains::Broken && !left_out.has("long chains")) break_long_chains(edits, library);
-  if (!left_out.has("copies in loops")) renew_copies_in_loops(edits, annotations, library);
-  if (stores == Stores::Apart && !left_out.has("nested stores"))
-    take_nested_stores_apart(edits);
-  else if (!left_out.has("mixed stores"))
-    take_mixed_stores_apart(edits);
-  write_instructions(edits.applied(), code->data);
-  return write_chunks(root);
 }
 
 }  // namespace torch_slang

@@ -21,19 +21,12 @@
 //   `no_diff`; without it the two are one index from the beginning, and Slang adds.
 #pragma once
 
-#include <string>
-
-#include "compiler/text/left_out_repairs.h"
+#include "compiler/ir/module_edits.h"
 
 namespace torch_slang {
 
-enum class Chains { Whole, Broken };  // Note [long chains]
-enum class Stores { AsWritten, Apart };  // Note [nested stores]
-
-// A module in Slang's own form, changed. What Slang notes for debuggers is dropped; throws where the form is not known.
-// `refusal`: why its derivatives would be wrong, Note [lost derivatives]; empty if they are not.
-std::string with_explicit_promotions(const std::string& module, std::string* refusal,
-                                     const LeftOutRepairs& left_out = {}, Stores stores = Stores::AsWritten,
-                                     Chains chains = Chains::Whole);
+void promote_operands(ModuleEdits& module);
+void replace_conversions(ModuleEdits& module);
+void drop_attributes_of_constants(ModuleEdits& module);
 
 }  // namespace torch_slang

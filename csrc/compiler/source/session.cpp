@@ -9,7 +9,7 @@
 
 #include "common/files.h"
 #include "compiler/ir/library_calls.h"
-#include "compiler/ir/promotions.h"
+#include "compiler/ir/repairs.h"
 #include "compiler/slang/library.h"
 #include "compiler/source/directives.h"
 #include "compiler/source/own_accesses.h"
@@ -346,7 +346,7 @@ slang::IModule* Session::load_promoted(const ModuleSource& source, Stores stores
   // Slang cannot emit the second derivatives of `__kept`.
   const Chains chains = output_ == Output::SecondDerivatives ? Chains::Whole : Chains::Broken;
   const std::string bytes(static_cast<const char*>(module->getBufferPointer()), module->getBufferSize());
-  *module.out() = make_blob(with_explicit_promotions(bytes, lost, files_.left_out(), stores, chains));
+  *module.out() = make_blob(repaired_module(bytes, lost, files_.left_out(), stores, chains));
   if (!lost->empty()) return nullptr;
   slang::IModule* loaded =
       session_->loadModuleFromIRBlob(source.name.c_str(), source.path.c_str(), module.get(), more.out());

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/quoted_files.h"
-#include "compiler/ir/promotions.h"
+#include "compiler/ir/repairs.h"
 #include "compiler/slang/com.h"
 #include "compiler/source/source_files.h"
 #include "program/program.h"

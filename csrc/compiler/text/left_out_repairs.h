@@ -2,9 +2,9 @@
 #pragma once
 
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "program/program.h"
 
@@ -20,8 +20,8 @@ class LeftOutRepairs {
  public:
   LeftOutRepairs() = default;
   explicit LeftOutRepairs(const CompileRequest& request);
-  // Throws CompileError where the define names what is no repair. `of_texts`: names of repairs of emitted text.
-  void check(std::span<const std::string_view> of_texts) const;
+  // Throws CompileError where the define names what is no repair. `others`: names of those that change no source.
+  void check(const std::vector<std::vector<std::string_view>>& others) const;
 
   bool has(std::string_view repair) const { return names_.find(repair) != names_.end(); }
 

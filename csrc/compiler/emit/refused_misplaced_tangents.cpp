@@ -1,4 +1,4 @@
-#include "compiler/emit/misplaced_tangents.h"
+#include "compiler/emit/refused_misplaced_tangents.h"
 
 #include <algorithm>
 #include <charconv>

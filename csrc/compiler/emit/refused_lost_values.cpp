@@ -1,4 +1,4 @@
-#include "compiler/emit/lost_values.h"
+#include "compiler/emit/refused_lost_values.h"
 
 #include <c10/util/StringUtil.h>
 

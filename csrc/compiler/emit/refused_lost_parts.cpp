@@ -1,4 +1,4 @@
-#include "compiler/emit/lost_parts.h"
+#include "compiler/emit/refused_lost_parts.h"
 
 #include <c10/util/StringUtil.h>
 

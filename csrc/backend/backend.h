@@ -17,6 +17,8 @@
 
 namespace torch_slang {
 
+inline constexpr uint32_t kWave = 32;  // threads of a GPU's wave
+
 struct LaunchShape {
   uint32_t grid[3] = {1, 1, 1};  // blocks, as the kernel sees them; all at least 1
   uint32_t block[3] = {1, 1, 1};  // threads a block

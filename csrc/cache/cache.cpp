@@ -93,7 +93,7 @@ bool write(Kind kind, const std::string& key, std::string_view payload) {
 
 int64_t clear() {
   int64_t removed = 0;
-  for (const Kind kind : kKinds) removed += clear(kind);
+  for (const KindRow& row : kKinds) removed += clear(row.kind);
   return removed;
 }
 

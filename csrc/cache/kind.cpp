@@ -3,16 +3,11 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <iterator>
-
 #include "common/environment.h"
 #include "common/files.h"
 
 namespace torch_slang::cache {
 namespace {
-
-constexpr const char* kNames[] = {"program", "cubin", "object", "choice", "probe", "audit"};
-static_assert(std::size(kKinds) == std::size(kNames));
 
 std::string home_folder() {
   if (const auto home = environment("HOME")) return *home;
@@ -21,8 +16,6 @@ std::string home_folder() {
 }
 
 }  // namespace
-
-const char* name_of(Kind kind) { return kNames[static_cast<size_t>(kind)]; }
 
 std::string path() {
   if (const auto chosen = environment("TORCH_SLANG_CACHE_DIR")) return *chosen;

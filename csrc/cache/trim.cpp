@@ -19,7 +19,6 @@
 namespace torch_slang::cache {
 namespace {
 
-constexpr Kind kMadeByCompilers[] = {Kind::Program, Kind::Cubin, Kind::Object};
 constexpr int64_t kUsualLimit = int64_t{1} << 30;
 constexpr int64_t kLeastUse = 60;  // seconds between two notes of a use: fewer writes
 constexpr int64_t kOldSeconds = 3600;  // a temporary file or a lock of this age has no writer any more
@@ -35,7 +34,8 @@ struct Entry {
 std::vector<Entry> look() {
   std::vector<Entry> entries;
   const int64_t now = std::time(nullptr);
-  for (const Kind kind : kMadeByCompilers) {
+  for (const auto& [kind, _, counts] : kKinds) {
+    if (!counts) continue;
     const Descriptor folder = open_folder(kind, IfMissing::Leave);
     if (!folder.is_open()) continue;
     for (const std::string& name : names_in(folder)) {

@@ -57,7 +57,7 @@ void keep_in_registers(const ElementwiseSignature& op, const KernelKey& key, siz
   view.view = *self.diff_view();
   view.type = element_type(self.element, key.types);
   view.components = component_count(self.element, key.sizes);
-  view.is_replicated = self.view().gathering().memory == GradientMemory::Replicas;
+  view.is_replicated = has_replicas(self.view().gathering().memory);
   view.numbers = kFewNumbers;
   view.kept = own ? ThreadView::Kept::Result : ThreadView::Kept::Few;
   for (const PlaceDim& dim : own.value_or(PlaceDims())) {

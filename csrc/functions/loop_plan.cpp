@@ -276,7 +276,7 @@ LaunchPlan plan_launch(const Operands& operands, const LoopPlan& loop, const Ker
   return plan;
 }
 
-int64_t LaunchPlan::row_parts() const { return int64_t{columns} * std::max<int64_t>(1, (1 << width_log2) / 32); }
+int64_t LaunchPlan::row_parts() const { return int64_t{columns} * std::max<int64_t>(1, (1 << width_log2) / kWave); }
 int64_t LaunchPlan::column_parts() const { return divided_up(rows, rows_at_once() * rows_each); }
 
 }  // namespace torch_slang

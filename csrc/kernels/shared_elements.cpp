@@ -57,7 +57,6 @@ int shared_axis(const KernelSignature& op, const KernelKey& key) {
 
 bool is_kept_shared(const KernelSignature& op, int index, const VirtualThreads& threads) {
   constexpr int64_t kMostSums = 64;  // in registers
-  constexpr uint32_t kWave = 32;
   const ThreadShare& share = op.shares[index];
   if (!threads.shares || !may_share(op.function.leaves[index], share)) return false;
   if (std::count(share.missing.begin(), share.missing.end(), threads.axis) == 0) return false;

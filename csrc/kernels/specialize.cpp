@@ -134,7 +134,7 @@ std::vector<ThreadView> thread_views(const KernelSignature& op, const KernelKey&
     } else if (key.kind == OpKind::Backward && !is_unwanted(key, leaf) &&
                is_kept_shared(op, static_cast<int>(i), source.threads)) {
       keep(*leaf.diff_view(), ThreadView::Kept::Shared, false).is_replicated =
-          leaf.view().gathering().memory == GradientMemory::Replicas;
+          has_replicas(leaf.view().gathering().memory);
     } else if (has_vectors && is_summed_by_lanes(key, leaf, share) && is_dense(*leaf.diff_view())) {
       keep(*leaf.diff_view(), ThreadView::Kept::Summed, true);
     }

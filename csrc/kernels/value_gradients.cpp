@@ -21,7 +21,6 @@ constexpr uint64_t kMostBytesOfParts = uint64_t{64} << 20;
 
 // Those that have a part each in the gradient of a value: Note [value gradients] in abi.h.
 uint64_t adders_in(const LaunchShape& shape, c10::Device device) {
-  constexpr uint64_t kWave = 32;
   const uint64_t blocks = shape.grid[0] * uint64_t{shape.grid[1]} * shape.grid[2];
   return device.is_cpu() ? blocks : blocks * ((threads_in_block(shape) + kWave - 1) / kWave);
 }

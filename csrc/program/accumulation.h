@@ -50,6 +50,16 @@ constexpr bool has_copies(GradientMemory memory) {
   return false;
 }
 
+// Whether threads that run apart add to copies of their own.
+constexpr bool has_replicas(GradientMemory memory) {
+  switch (memory) {
+    case GradientMemory::Replicas: return true;
+    case GradientMemory::Own:
+    case GradientMemory::Records: return false;
+  }
+  return false;
+}
+
 // How many slots describe it: Note [gradient slots] in prelude/abi.h.
 constexpr int slot_count(GradientMemory memory) {
   switch (memory) {

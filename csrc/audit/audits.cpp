@@ -22,7 +22,7 @@
 namespace torch_slang::audit {
 namespace {
 
-constexpr const char* kFormat = "3";  // the version of the cache entries: another one when audits compare otherwise
+constexpr const char* kFormat = "4";  // the version of the cache entries: another one when audits compare otherwise
 
 bool is_of_tangents(const Operator& op) { return !op.signature().function.tangents_of.empty(); }
 

@@ -151,15 +151,6 @@ struct Points {
   }
 };
 
-// How far a product that is linear in its factor, a part of t or g, is from it: rounding, and no less than that of the numbers inside
-// the function, which may be much larger than all that it gives (Note [audits]).
-at::Tensor rounding_of(const std::function<at::Tensor(double)>& product) {
-  const at::Tensor once = product(1);
-  at::Tensor most = at::zeros_like(once);
-  for (const double factor : {0.7, 1.1, 1.9}) most = at::maximum(most, (product(factor) / factor - once).abs());
-  return kRoundings * most.nan_to_num(0, 0, 0);
-}
-
 // What is compared, by row.
 struct Products {
   at::Tensor reference, found;
@@ -392,6 +383,14 @@ Verdict verdict_of(const FirstOrder& comparison, bool has_tangents, bool has_con
 }
 
 }  // namespace
+
+at::Tensor rounding_of(const std::function<at::Tensor(double)>& product) {
+  const at::Tensor once = product(1);
+  at::Tensor most = at::zeros_like(once);
+  for (const double factor : {0.7, 1.1, 1.9}) most = at::maximum(most, (product(factor) / factor - once).abs());
+  const at::Tensor bent = (product(2) / 2 - once).abs();
+  return at::where(bent <= 0.1 * most, kRoundings * most, at::zeros_like(most)).nan_to_num(0, 0, 0);
+}
 
 Verdict compare_first(Derivatives& derivatives, const Precision& precision, bool has_constants) {
   FirstOrder comparison(derivatives, precision);

@@ -18,6 +18,9 @@
 //   vary constants too: for a function that may have one, explain() tells of a difference, and nothing raises.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <functional>
 #include <string>
 
 #include "audit/derivatives.h"
@@ -33,6 +36,11 @@ struct Precision {
   int points;  // how many have to show that a derivative is wrong
 };
 constexpr Precision kDouble{1e-6, 1e-4, 1e-9, 2}, kSingle{2e-2, 2e-2, 4e-3, 8};
+
+// How large rounding may be in a product that is linear in its factor, a part of t or g: no less than that of the numbers inside the
+// function, which may be much larger than all that it gives (Note [audits]). A factor of 2 rounds nothing, so what it changes is an
+// error, and no rounding.
+at::Tensor rounding_of(const std::function<at::Tensor(double)>& product);
 
 struct Verdict {
   Outcome outcome;

@@ -137,7 +137,7 @@ std::shared_future<void> enqueue(std::function<void()> work) { return Queue::ins
 void hurry() { Queue::instance().hurry(); }
 
 bool wait(std::optional<double> seconds) {
-  const bool only_asks = seconds && *seconds <= 0;
+  const bool only_asks = seconds && !(*seconds > 0);  // and no number
   const std::shared_future<void> last = only_asks ? Queue::instance().last() : Queue::instance().hurry();
   if (!last.valid()) return true;
   const auto is_over = [&](Clock::duration time) { return last.wait_for(time) == std::future_status::ready; };

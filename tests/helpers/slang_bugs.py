@@ -3,7 +3,7 @@
 A file begins with what is wrong, in one sentence, and then has lines `// key: value`:
 
     issues        numbers of Slang's issues, where there are some
-    repair        what mends it here, or refuses it: a name in csrc/compiler/ir/repairs.cpp or emit/passes.cpp
+    repair        what mends it here, or refuses it: a name in ir/repairs.cpp, emit/passes.cpp or left_out_repairs.cpp
     refusal       words of the message, where it is refused
     seen          the versions of Slang that have it
     derivative    "backward", if the line is missing, "forward", or "value": f itself is wrong

@@ -126,7 +126,7 @@ Slopes central_differences(const std::function<at::Tensor(double)>& value, doubl
 // large number, whose slope is large too.
 constexpr double kMostChange = 100;
 
-// An error may be so many times the rounding that one evaluation shows.
+// The rounding error of a product may be so many times the difference that rounding_of measures.
 constexpr double kRoundings = 100;
 
 // How the points of one draw compare.
@@ -155,7 +155,7 @@ struct Points {
 struct Products {
   at::Tensor reference, found;
   at::Tensor terms;  // of the summands of both products, the sum of the absolute values: rounding is relative to it
-  at::Tensor rounding = at::zeros_like(terms);  // what is no larger may be rounding alone; 0 until it is asked for
+  at::Tensor rounding = at::zeros_like(terms);  // rounding_of both; 0 where it was not called
 
   at::Tensor are_finite() const {
     return reference.isfinite().logical_and(found.isfinite()).logical_and(terms.isfinite());
@@ -417,11 +417,13 @@ Verdict compare_second(Derivatives& derivatives, const Precision& precision, boo
     // What central differences cannot tell is not compared.
     Products products{at::where(slopes.is_smooth, slopes.slope, NAN), derivatives.dot(second, u),
                       derivatives.size_of_dot(second, u) + slopes.slope.abs() + slopes.error / precision.agreement};
-    if (compare(products, slopes, precision).apart > 0) {
+    Points points = compare(products, slopes, precision);
+    if (points.apart > 0) {
       products.rounding =
           rounding_of([&](double s) { return derivatives.dot(derivatives.second(x, t, scaled(g, s)), u); });
+      points = compare(products, slopes, precision);
     }
-    all.add(compare(products, slopes, precision));
+    all.add(points);
   }
   if (all.finite == 0) {
     return {Outcome::NotAudited,

@@ -6,8 +6,9 @@
 //   elements, of a kernel in sums over all. Where they differ by more than rounding, central differences of (g, f(x + s t)) say
 //   which is wrong, as far as they have digits: only points count at which f is smooth along t, from both sides, and at which
 //   differences of two steps are nearer to each other than the two derivatives are. One point is not enough.
-//   Rounding is relative to the numbers inside of the function, which nobody sees: the derivative of x * y - y * x is rounding alone. But
-//   J (s t) / s rounds otherwise than J t, so where the two derivatives differ, that tells how large rounding may be.
+//   The rounding error is relative to the numbers inside the function, which an audit does not see: the derivative of x * y - y * x is
+//   rounding error alone. J (s t) / s has another rounding error than J t. So where the two derivatives differ, their difference is
+//   compared with that of J (s t) / s and J t.
 //   Points are the call's own, others near them, and, of plain functions, others of both signs and small integers, so that branches and
 //   loops are gone through which the first call does not know.
 //   Both derivatives may lose the same part, and then they agree and are wrong. So both are compared with central differences, too.
@@ -37,9 +38,9 @@ struct Precision {
 };
 constexpr Precision kDouble{1e-6, 1e-4, 1e-9, 2}, kSingle{2e-2, 2e-2, 4e-3, 8};
 
-// How large rounding may be in a product that is linear in its factor, a part of t or g: no less than that of the numbers inside the
-// function, which may be much larger than all that it gives (Note [audits]). A factor of 2 rounds nothing, so what it changes is an
-// error, and no rounding.
+// How large the rounding error of product(1) may be. product(s) is one of the two products with t or g scaled by s, so it should be
+// linear in s. The numbers inside the function may be much larger than the product, so the rounding is measured: product(s) / s differs
+// for several s (Note [audits]). Scaling by 2 rounds nothing: where product(2) / 2 differs, the derivative is wrong, and the result is 0.
 at::Tensor rounding_of(const std::function<at::Tensor(double)>& product);
 
 struct Verdict {

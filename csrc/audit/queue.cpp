@@ -23,8 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kQuiet{2000};  // since the last job was asked for
 
-// The calling thread has no pool from here on: launches and torch's operations stay on it. A second pool would be more threads than
-// processors, and then OpenMP's threads sleep at each barrier, those of other pools too.
+// From here on the calling thread starts no OpenMP team: launches and torch's operations run on this thread alone. With a second team the
+// process would have more OpenMP threads than processors, and the threads of all teams would sleep at barriers, the user's too.
 void compute_on_one_thread() {
   at::get_num_threads();  // sets the thread's number when it is first asked
   omp_set_num_threads(1);
@@ -137,7 +137,7 @@ std::shared_future<void> enqueue(std::function<void()> work) { return Queue::ins
 void hurry() { Queue::instance().hurry(); }
 
 bool wait(std::optional<double> seconds) {
-  const bool only_asks = seconds && !(*seconds > 0);  // and no number
+  const bool only_asks = seconds && !(*seconds > 0);  // true of NaN, too
   const std::shared_future<void> last = only_asks ? Queue::instance().last() : Queue::instance().hurry();
   if (!last.valid()) return true;
   const auto is_over = [&](Clock::duration time) { return last.wait_for(time) == std::future_status::ready; };

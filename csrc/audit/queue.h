@@ -12,7 +12,8 @@ std::shared_future<void> enqueue(std::function<void()> work);
 
 void hurry();  // the thread begins at once
 
-// Waits until nothing is left to audit, or for so many seconds; the thread begins at once, but for 0 seconds. Whether nothing is left.
+// Waits until nothing is left to audit, or for so many seconds; the thread begins at once, unless `seconds` is 0.
+// Returns whether nothing is left.
 bool wait(std::optional<double> seconds);
 
 }  // namespace torch_slang::audit

@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
+
+#include "common/enum_rows.h"
 
 namespace torch_slang::cache {
 
@@ -14,20 +15,13 @@ enum class Kind : int8_t { Program, Cubin, Object, Choice, Probe, Audit };
 struct KindRow {
   Kind kind;
   const char* name;  // of its folder
-  bool
-      counts;  // compilers make its entries, and these are what the cache's limit is for (cache/trim.h); others are small
+  bool counts;  // to the cache's limit (cache/trim.h): a compiler makes its entries, which may be large
 };
 inline constexpr KindRow kKinds[] = {
     {Kind::Program, "program", true}, {Kind::Cubin, "cubin", true},  {Kind::Object, "object", true},
     {Kind::Choice, "choice", false},  {Kind::Probe, "probe", false}, {Kind::Audit, "audit", false},
 };
-constexpr bool kinds_are_in_order() {
-  for (size_t i = 0; i < std::size(kKinds); ++i) {
-    if (kKinds[i].kind != static_cast<Kind>(i)) return false;
-  }
-  return true;
-}
-static_assert(kinds_are_in_order());
+static_assert(has_each_kind(kKinds, Kind::Audit));
 
 constexpr const char* name_of(Kind kind) { return kKinds[static_cast<size_t>(kind)].name; }
 

@@ -1,6 +1,6 @@
 #include "program/accumulation.h"
 
-#include <iterator>
+#include "common/enum_rows.h"
 
 namespace torch_slang {
 namespace {
@@ -42,14 +42,7 @@ constexpr AccumulationRow kRows[] = {
      .may_join_lanes = false},
 };
 
-// Whether each enumerator has a row, in the order of the enumerators. Custom is the last one.
-constexpr bool is_complete() {
-  for (size_t i = 0; i < std::size(kRows); ++i) {
-    if (static_cast<size_t>(kRows[i].kind) != i) return false;
-  }
-  return std::size(kRows) == static_cast<size_t>(Accumulation::Custom) + 1;
-}
-static_assert(is_complete());
+static_assert(has_each_kind(kRows, Accumulation::Custom));
 
 }  // namespace
 

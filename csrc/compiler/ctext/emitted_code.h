@@ -28,7 +28,7 @@ class EmittedCode : public Code {
   Differentials differentials() const { return differentials_; }
   const std::vector<EmittedFunction>& functions() const { return tree().functions; }
   const std::vector<EmittedStruct>& structs() const { return tree().structs; }
-  // The statement, one of this text's, as an assignment; null if it is none.
+  // The assignment that a statement of this text is; null if the statement is no assignment.
   const Assignment* assignment(const EmittedStatement& statement) const;
   // The variables whose address a call is given.
   std::vector<std::string> handed_on(Span span) const;

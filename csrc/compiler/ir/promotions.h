@@ -25,8 +25,8 @@
 
 namespace torch_slang {
 
-void promote_operands(ModuleEdits& module);
-void replace_conversions(ModuleEdits& module);
-void drop_attributes_of_constants(ModuleEdits& module);
+void promote_operands(ModuleEdits& module);  // Note [promotions]
+void replace_conversions(ModuleEdits& module);  // Note [conversions]
+void drop_attributes_of_constants(ModuleEdits& module);  // Note [types of indices]
 
 }  // namespace torch_slang

@@ -20,7 +20,7 @@
 namespace torch_slang {
 namespace {
 
-// A module whose instructions are repaired, and what repairs ask. They change nothing that `annotations` and `library` have read.
+// A module while it is repaired, and what repairs need to know. No repair changes what `annotations` and `library` have read.
 struct Repaired {
   explicit Repaired(const std::string& data) : edits(read_instructions(data)) {}
 
@@ -29,7 +29,7 @@ struct Repaired {
   LibraryCalls library{edits};
   Stores stores = Stores::AsWritten;
   Chains chains = Chains::Whole;
-  bool has_stores_apart = false;  // by now
+  bool has_stores_apart = false;  // take_nested_stores_apart has run
 };
 
 struct Repair {

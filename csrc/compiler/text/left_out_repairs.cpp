@@ -8,7 +8,7 @@
 namespace torch_slang {
 namespace {
 
-// Those that change sources (compiler/source).
+// The repairs that change sources (compiler/source).
 constexpr std::string_view kOfSources[] = {"while loops", "single exits", "undeclared structs", "constant calls"};
 constexpr std::string_view kSeparator = ", ";
 

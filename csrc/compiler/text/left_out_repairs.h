@@ -20,7 +20,7 @@ class LeftOutRepairs {
  public:
   LeftOutRepairs() = default;
   explicit LeftOutRepairs(const CompileRequest& request);
-  // Throws CompileError where the define names what is no repair. `others`: names of those that change no source.
+  // Throws CompileError if the define names something that is no repair. `others`: the names of all repairs but those of sources.
   void check(const std::vector<std::vector<std::string_view>>& others) const;
 
   bool has(std::string_view repair) const { return names_.find(repair) != names_.end(); }
